@@ -8,3 +8,42 @@ pub const CORE_ANSWER_BYTES_MAX: u64 = 1024 * 1024;
 
 /// How much of an answer that was none is kept in the history: enough to recognise a proxy's error page.
 pub const SEEN_BYTES_MAX: usize = 512;
+
+/// How long a claim waits for another process's write lock. A channel waits for its answer; after a second it is better told E909.
+pub const CLAIM_TRY_MS: u64 = 1_000;
+
+/// How long a result is tried: the money may have moved, so it is worth more patience than a claim, but the channel waits too.
+pub const RECORD_TRY_MS: u64 = 5_000;
+
+/// Pause between two tries of a result when the disk is full or fails: long enough for room to appear, short beside the five seconds.
+pub const RECORD_PAUSE_MS: u64 = 50;
+
+/// Pause between two looks at another process's write lock. SQLite's own handler sleeps up to 100 ms; two relays on one file would starve each other.
+pub const LOCK_POLL_MS: u64 = 1;
+
+/// Operations that share one commit. More gains nothing (the sync is paid for many times over) and makes the first one wait.
+pub const BATCH_OPERATIONS_MAX: usize = 512;
+
+/// Operations that wait for the writer. Each belongs to a thread that waits for its answer, so threads bound it too.
+pub const WRITER_QUEUE_OPERATIONS_MAX: usize = 4_096;
+
+/// Connections that read the ledger at once: two cores answer tens of thousands of look-ups a second, and each costs up to 2 MB.
+pub const READERS_MAX: usize = 4;
+
+/// How long a reader waits for SQLite; in WAL mode readers wait only while a file is recovered.
+pub const READER_BUSY_MS: u64 = 1_000;
+
+/// The WAL is cut back to this after a checkpoint: a long reader may have let it grow.
+pub const WAL_BYTES_KEPT: i64 = 64 * 1024 * 1024;
+
+/// Rows that a purge deletes in one transaction: claims wait for it, so it takes milliseconds, not seconds.
+pub const PURGE_BATCH_ROWS: usize = 500;
+
+/// Rows of the table that a purge looks at in one read: bounds the read transaction, so that the WAL can be cut.
+pub const PURGE_SCAN_ROWS: i64 = 20_000;
+
+/// Rows in one page: bounds memory and the read transaction.
+pub const PAGE_ROWS_MAX: usize = 1_000;
+
+/// Lines of history shown of one transfer. A transfer has a handful; the bound is for one that was reprocessed for years.
+pub const HISTORY_LINES_MAX: usize = 1_000;
