@@ -29,5 +29,6 @@
 pub mod clock;
 pub mod code;
 pub mod guid;
+pub mod http_server;
 pub mod limits;
 pub mod state;
