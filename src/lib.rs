@@ -30,5 +30,6 @@ pub mod clock;
 pub mod code;
 pub mod guid;
 pub mod ledger;
+pub mod http_server;
 pub mod limits;
 pub mod state;

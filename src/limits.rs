@@ -1,5 +1,7 @@
 //! Every limit and default: the unit in the name, the reason beside it.
 
+use std::time::Duration;
+
 /// The longest telegram a stream may announce. Bank telegrams are a few hundred bytes, the longest kilobytes; a stream that announces more is not one.
 pub const TELEGRAM_BYTES_MAX: usize = 64 * 1024;
 
@@ -47,3 +49,47 @@ pub const PAGE_ROWS_MAX: usize = 1_000;
 
 /// Lines of history shown of one transfer. A transfer has a handful; the bound is for one that was reprocessed for years.
 pub const HISTORY_LINES_MAX: usize = 1_000;
+/// Open connections of one HTTP server. Each holds a few KiB of buffers and one file; a thousand is far beyond what a bank's channels open, far below what a process may have.
+pub const HTTP_CONNECTIONS_MAX: usize = 1024;
+
+/// Threads that answer HTTP requests at the same time. Enough for admin pages and the receiver, whose work is one commit after the other anyway; the relay's front sets its own.
+pub const HTTP_WORKERS_MAX: usize = 16;
+
+/// The stack of such a thread. Handlers are shallow; a thousand of them must still fit into a small machine.
+pub const HTTP_STACK_BYTES: usize = 512 * 1024;
+
+/// The longest request body, as long as the longest telegram.
+pub const HTTP_BODY_BYTES_MAX: usize = TELEGRAM_BYTES_MAX;
+
+/// Fields in a request's head: clients and proxies send a dozen.
+pub const HTTP_HEADERS_MAX: usize = 64;
+
+/// Bytes in a request's head, its first line included: what the usual proxies allow.
+pub const HTTP_HEADER_BYTES_MAX: usize = 16 * 1024;
+
+/// What one connection may buffer, reading and writing: a head and a piece of a body.
+pub const HTTP_BUFFER_BYTES_MAX: usize = 32 * 1024;
+
+/// A head comes in one packet or two; who needs longer is stuck or means harm.
+pub const HTTP_HEADER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A body of some KiB comes with its head; see there.
+pub const HTTP_BODY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Between two requests of a client that keeps its connection: longer than a scrape interval would hold files for nothing.
+pub const HTTP_IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A response of some KiB fits into the socket's buffer at once; only a client that does not read at all needs longer.
+pub const HTTP_WRITE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// After an answer to a request that was not read whole (413 and its like): so long, and so many bytes, are read and thrown away, so that the client sees the answer and not a reset.
+pub const HTTP_LINGER: Duration = Duration::from_millis(500);
+
+/// See [`HTTP_LINGER`].
+pub const HTTP_LINGER_BYTES_MAX: usize = 256 * 1024;
+
+/// After a failed accept (out of files, mostly): the next try. Short enough not to be felt, long enough not to spin.
+pub const HTTP_ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// The accept loop hears of its end within an accept pause; a second without an answer means that the runtime is gone.
+pub const HTTP_STOP_TIMEOUT: Duration = Duration::from_secs(1);

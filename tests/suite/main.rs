@@ -1,0 +1,3 @@
+//! The product's one integration binary: a module per part.
+
+mod http_server;
