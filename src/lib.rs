@@ -28,8 +28,11 @@
 
 pub mod clock;
 pub mod code;
+pub mod core_api;
+pub mod engine;
 pub mod guid;
-pub mod ledger;
 pub mod http_server;
+pub mod ledger;
 pub mod limits;
 pub mod state;
+pub mod telegram;

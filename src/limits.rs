@@ -93,3 +93,9 @@ pub const HTTP_ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// The accept loop hears of its end within an accept pause; a second without an answer means that the runtime is gone.
 pub const HTTP_STOP_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Connect failures in a row after which reprocess stops: the core is down, and each further row would only use up an attempt.
+pub const REPROCESS_FAILURES_MAX: u32 = 3;
+
+/// The longest pause between two batches of a purge: even a slow disk's purge ends some day.
+pub const PURGE_PAUSE_MS_MAX: u64 = 500;

@@ -18,6 +18,19 @@ pub enum Transfer {
     Unknown(Seen),
 }
 
+impl Transfer {
+    /// Its name in metrics.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Transfer::Done(_) => "done",
+            Transfer::Refused(_) => "refused",
+            Transfer::NotSent(_) => "not-sent",
+            Transfer::Unknown(_) => "unknown",
+        }
+    }
+}
+
 /// What came of an inquiry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Inquiry {

@@ -8,8 +8,8 @@ use chrono::{DateTime, Utc};
 
 use super::{
     CallResult, Claim, ClaimFailed, Claimed, ClaimedAgain, Counts, Found, HistoryLine, Ledger,
-    LedgerError, Orphan, Place, Purge, Query, Record, Recorded, Row, Settle, Settled, Trail,
-    Unfinished, ledger_time,
+    LedgerError, Orphan, Outline, Purge, Query, Record, Recorded, Row, Settle, Settled, Trail,
+    ledger_time,
 };
 use crate::clock::Clock;
 use crate::code::Code;
@@ -246,23 +246,8 @@ impl Ledger for MemoryLedger {
         Ok((old.map(|row| row.guid.clone()).collect(), None))
     }
 
-    fn unfinished(&self, after: Option<&Place>) -> Result<Vec<Unfinished>, LedgerError> {
-        let query = Query {
-            states: vec![State::Sent, State::Received],
-            until: None,
-            guid_prefix: None,
-            guids: None,
-            after: after.cloned(),
-            rows_max: limits::PAGE_ROWS_MAX,
-        };
-        let light = |row: Row| Unfinished {
-            guid: row.guid,
-            state: row.state,
-            attempt: row.attempt,
-            updated_at: row.updated_at,
-            owner: row.owner,
-        };
-        Ok(self.page(&query)?.into_iter().map(light).collect())
+    fn outline(&self, query: &Query) -> Result<Vec<Outline>, LedgerError> {
+        Ok(self.page(query)?.into_iter().map(Row::outline).collect())
     }
 
     fn page(&self, query: &Query) -> Result<Vec<Row>, LedgerError> {

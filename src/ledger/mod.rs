@@ -345,9 +345,43 @@ impl Row {
     pub fn place(&self) -> Place {
         Place { updated_at: self.updated_at.clone(), guid: self.guid.clone() }
     }
+
+    /// The row without its telegrams.
+    #[must_use]
+    pub fn outline(self) -> Outline {
+        Outline {
+            guid: self.guid,
+            state: self.state,
+            rsp_code: self.rsp_code,
+            attempt: self.attempt,
+            updated_at: self.updated_at,
+            owner: self.owner,
+        }
+    }
+}
+
+impl Outline {
+    /// Its place in the order of a page.
+    #[must_use]
+    pub fn place(&self) -> Place {
+        Place { updated_at: self.updated_at.clone(), guid: self.guid.clone() }
+    }
 }
 
 impl Query {
+    /// The first page of all rows in these states.
+    #[must_use]
+    pub fn of(states: &[State]) -> Query {
+        Query {
+            states: states.to_vec(),
+            until: None,
+            guid_prefix: None,
+            guids: None,
+            after: None,
+            rows_max: crate::limits::PAGE_ROWS_MAX,
+        }
+    }
+
     /// Whether `row` belongs to the page, but for the page's end.
     #[must_use]
     pub fn takes(&self, row: &Row) -> bool {
@@ -359,13 +393,15 @@ impl Query {
     }
 }
 
-/// A row that is SENT or RECEIVED, without its telegrams: what the orphan sweep looks at.
+/// A row without its telegrams: what plans and the orphan sweep look at, a million at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unfinished {
+pub struct Outline {
     /// The key.
     pub guid: Guid,
-    /// SENT or RECEIVED.
+    /// What is true of it.
     pub state: State,
+    /// The code of its reply.
+    pub rsp_code: Option<String>,
     /// The attempt.
     pub attempt: Attempt,
     /// The last change.
@@ -446,9 +482,8 @@ pub trait Ledger: Send + Sync {
         after: Option<i64>,
     ) -> Result<(Vec<Guid>, Option<i64>), LedgerError>;
 
-    /// SENT and RECEIVED rows after `after`, in the order of `(updated_at, guid)`, at most
-    /// [`crate::limits::PAGE_ROWS_MAX`]. Reads only.
-    fn unfinished(&self, after: Option<&Place>) -> Result<Vec<Unfinished>, LedgerError>;
+    /// The same page as [`Ledger::page`], without the telegrams. Reads only, in one short transaction.
+    fn outline(&self, query: &Query) -> Result<Vec<Outline>, LedgerError>;
 
     /// A page of rows. Reads only, in one short transaction.
     fn page(&self, query: &Query) -> Result<Vec<Row>, LedgerError>;

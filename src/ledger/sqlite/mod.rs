@@ -12,7 +12,7 @@ use rusqlite::Connection;
 
 use super::{
     Claim, ClaimFailed, Claimed, ClaimedAgain, Counts, Found, HistoryLine, Ledger, LedgerError,
-    Orphan, Place, Purge, Query, Record, Recorded, Row, Settle, Unfinished,
+    Orphan, Outline, Purge, Query, Record, Recorded, Row, Settle,
 };
 use crate::clock::Clock;
 use crate::guid::Guid;
@@ -144,8 +144,8 @@ impl Ledger for SqliteLedger {
         self.read(|con| statements::purgeable(con, cutoff, after.unwrap_or(0)))
     }
 
-    fn unfinished(&self, after: Option<&Place>) -> Result<Vec<Unfinished>, LedgerError> {
-        self.read(|con| statements::unfinished(con, after))
+    fn outline(&self, query: &Query) -> Result<Vec<Outline>, LedgerError> {
+        self.read(|con| statements::outline(con, query))
     }
 
     fn page(&self, query: &Query) -> Result<Vec<Row>, LedgerError> {

@@ -9,11 +9,16 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, ToSql, params, pa
 use crate::code::Code;
 use crate::guid::{Attempt, Guid};
 use crate::ledger::{
-    Claim, ClaimFailed, Claimed, ClaimedAgain, Counts, Found, HistoryLine, Orphan, OwnerId, Place,
-    Purge, Query, Record, Recorded, Row, Settle, Settled, Trail, Unfinished, ledger_time,
+    Claim, ClaimFailed, Claimed, ClaimedAgain, Counts, Found, HistoryLine, Orphan, Outline,
+    OwnerId, Purge, Query, Record, Recorded, Row, Settle, Settled, Trail, ledger_time,
 };
 use crate::limits;
 use crate::state::State;
+
+const ROW_COLUMNS: &str =
+    "guid, tx_code, state, rsp_code, request, response, attempts, updated_at, owner";
+
+const OUTLINE_COLUMNS: &str = "guid, state, rsp_code, attempts, updated_at, owner";
 
 const FIND: &str = "
 SELECT guid, tx_code, state, rsp_code, request, response, attempts, updated_at, owner
@@ -93,20 +98,6 @@ SELECT guid
 const LAST_ROWID: &str = "
 SELECT max(rowid)
   FROM tx";
-
-/// Two partial indices, each named by its literal WHERE; the planner uses neither for `state IN (…)`.
-const UNFINISHED: &str = "
-SELECT guid, state, attempts, updated_at, owner
-  FROM tx
- WHERE state = 'SENT'
-   AND (updated_at, guid) > (?1, ?2)
-UNION ALL
-SELECT guid, state, attempts, updated_at, owner
-  FROM tx
- WHERE state = 'RECEIVED'
-   AND (updated_at, guid) > (?1, ?2)
- ORDER BY 4, 1
- LIMIT ?3";
 
 const COUNTS: &str = "
 SELECT state, rows
@@ -291,37 +282,24 @@ pub(super) fn purgeable(
     Ok((guids, last.filter(|last| *last > until).map(|_| until)))
 }
 
-pub(super) fn unfinished(
-    con: &Connection,
-    after: Option<&Place>,
-) -> rusqlite::Result<Vec<Unfinished>> {
-    let (at, guid) = after.map_or(("", ""), |place| (&place.updated_at, place.guid.as_str()));
-    let limit = i64::try_from(limits::PAGE_ROWS_MAX).unwrap_or(i64::MAX);
-    let mut statement = prepare(con, UNFINISHED)?;
-    let rows = statement.query_map(params![at, guid, limit], |row| {
-        Ok(Unfinished {
-            guid: Guid::from_ledger(row.get(0)?),
-            state: state(row, 1)?,
-            attempt: Attempt(row.get(2)?),
-            updated_at: row.get(3)?,
-            owner: row.get::<_, Option<String>>(4)?.map(OwnerId::from_ledger),
-        })
-    })?;
-    rows.collect()
-}
-
 pub(super) fn page(con: &Connection, query: &Query) -> rusqlite::Result<Vec<Row>> {
-    let rows = match &query.guids {
+    let mut rows = match &query.guids {
         Some(guids) => named(con, query, guids)?,
-        None => by_state(con, query)?,
+        None => by_state(con, query, ROW_COLUMNS, read)?,
     };
-    Ok(cut(rows, query.rows_max))
+    rows.sort_by_cached_key(Row::place);
+    rows.truncate(query.rows_max);
+    Ok(rows)
 }
 
-fn cut(mut rows: Vec<Row>, rows_max: usize) -> Vec<Row> {
-    rows.sort_by_key(Row::place);
-    rows.truncate(rows_max);
-    rows
+pub(super) fn outline(con: &Connection, query: &Query) -> rusqlite::Result<Vec<Outline>> {
+    let mut rows = match &query.guids {
+        Some(guids) => named(con, query, guids)?.into_iter().map(Row::outline).collect(),
+        None => by_state(con, query, OUTLINE_COLUMNS, read_outline)?,
+    };
+    rows.sort_by_cached_key(Outline::place);
+    rows.truncate(query.rows_max);
+    Ok(rows)
 }
 
 fn named(con: &Connection, query: &Query, guids: &[Guid]) -> rusqlite::Result<Vec<Row>> {
@@ -332,12 +310,17 @@ fn named(con: &Connection, query: &Query, guids: &[Guid]) -> rusqlite::Result<Ve
     Ok(rows)
 }
 
-/// One statement per state, because a partial index is used only where its WHERE stands literally; the pages are merged.
-fn by_state(con: &Connection, query: &Query) -> rusqlite::Result<Vec<Row>> {
+/// One statement per state, because a partial index is used only where its WHERE stands literally; the caller merges them.
+fn by_state<T>(
+    con: &Connection,
+    query: &Query,
+    columns: &str,
+    read: fn(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
+) -> rusqlite::Result<Vec<T>> {
     let snapshot = con.unchecked_transaction()?;
     let mut rows = Vec::new();
     for state in &query.states {
-        let (sql, values) = page_statement(*state, query);
+        let (sql, values) = page_statement(columns, *state, query);
         let mut statement = prepare(&snapshot, &sql)?;
         let found = statement.query_map(params_from_iter(values.iter()), read)?;
         for row in found {
@@ -348,29 +331,27 @@ fn by_state(con: &Connection, query: &Query) -> rusqlite::Result<Vec<Row>> {
     Ok(rows)
 }
 
-fn page_statement(state: State, query: &Query) -> (String, Vec<Box<dyn ToSql>>) {
-    let mut sql = format!(
-        "SELECT guid, tx_code, state, rsp_code, request, response, attempts, updated_at, owner FROM tx WHERE state = '{state}'"
-    );
+fn page_statement(columns: &str, state: State, query: &Query) -> (String, Vec<Box<dyn ToSql>>) {
+    let mut sql = format!("SELECT {columns}\n  FROM tx\n WHERE state = '{state}'");
     let mut values: Vec<Box<dyn ToSql>> = Vec::new();
     if let Some(until) = query.until {
-        sql.push_str(" AND updated_at <= ?");
+        sql.push_str("\n   AND updated_at <= ?");
         values.push(Box::new(ledger_time(until)));
     }
     if let Some(prefix) = &query.guid_prefix {
-        sql.push_str(" AND guid >= ?");
+        sql.push_str("\n   AND guid >= ?");
         values.push(Box::new(prefix.clone()));
         if let Some(end) = after_prefix(prefix) {
-            sql.push_str(" AND guid < ?");
+            sql.push_str("\n   AND guid < ?");
             values.push(Box::new(end));
         }
     }
     if let Some(place) = &query.after {
-        sql.push_str(" AND (updated_at, guid) > (?, ?)");
+        sql.push_str("\n   AND (updated_at, guid) > (?, ?)");
         values.push(Box::new(place.updated_at.clone()));
         values.push(Box::new(place.guid.as_str().to_owned()));
     }
-    sql.push_str(" ORDER BY updated_at, guid LIMIT ?");
+    sql.push_str("\n ORDER BY updated_at, guid\n LIMIT ?");
     values.push(Box::new(i64::try_from(query.rows_max).unwrap_or(i64::MAX)));
     (sql, values)
 }
@@ -512,6 +493,17 @@ fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<Row> {
         attempt: Attempt(row.get::<_, Option<i64>>(6)?.unwrap_or(0)),
         updated_at: row.get::<_, Option<String>>(7)?.unwrap_or_default(),
         owner: row.get::<_, Option<String>>(8)?.map(OwnerId::from_ledger),
+    })
+}
+
+fn read_outline(row: &rusqlite::Row<'_>) -> rusqlite::Result<Outline> {
+    Ok(Outline {
+        guid: Guid::from_ledger(row.get(0)?),
+        state: state(row, 1)?,
+        rsp_code: row.get(2)?,
+        attempt: Attempt(row.get::<_, Option<i64>>(3)?.unwrap_or(0)),
+        updated_at: row.get::<_, Option<String>>(4)?.unwrap_or_default(),
+        owner: row.get::<_, Option<String>>(5)?.map(OwnerId::from_ledger),
     })
 }
 
