@@ -31,3 +31,4 @@ pub mod code;
 pub mod guid;
 pub mod limits;
 pub mod state;
+pub mod telegram;

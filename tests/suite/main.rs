@@ -1,0 +1,3 @@
+//! The integration tests, one binary: a module per part of the product.
+
+mod telegram;
