@@ -99,3 +99,11 @@ pub const REPROCESS_FAILURES_MAX: u32 = 3;
 
 /// The longest pause between two batches of a purge: even a slow disk's purge ends some day.
 pub const PURGE_PAUSE_MS_MAX: u64 = 500;
+/// The most digits of a number field: 19 nines still fit a u64, so no sum of money ever goes through a float.
+pub const NUMBER_DIGITS_MAX: usize = 19;
+
+/// The longest layout file that is read. The widest real one has a few hundred fields, some tens of kilobytes.
+pub const LAYOUT_FILE_BYTES_MAX: u64 = 1024 * 1024;
+
+/// How many bytes of a field an error shows: a number field whole, never much of a telegram.
+pub const FOUND_BYTES_MAX: usize = 32;
