@@ -28,6 +28,7 @@
 
 pub mod clock;
 pub mod code;
+pub mod core_api;
 pub mod guid;
 pub mod limits;
 pub mod state;
