@@ -20,7 +20,7 @@ pub enum Decision<'a> {
 }
 
 /// Decides. `same_content` says whether a stored request has the tx code and body of the telegram that came.
-pub fn decide<'a>(found: &'a Found, same_content: impl FnOnce(&Row) -> bool) -> Decision<'a> {
+pub fn decide(found: &Found, same_content: impl FnOnce(&Row) -> bool) -> Decision<'_> {
     let row = match found {
         Found::Nothing => return Decision::Claim,
         Found::Purged => return Decision::Refuse(Code::Purged),

@@ -96,8 +96,8 @@ fn plan(
         let page = ledger.outline(&query)?;
         query.after = page.last().map(Outline::place);
         let whole = page.len() < query.rows_max;
-        let taken = page.into_iter().filter(|row| takes(row));
-        plan.extend(taken.map(|row| Planned { guid: row.guid, attempt: row.attempt }));
+        let rows = page.into_iter().filter(|row| takes(row));
+        plan.extend(rows.map(|row| Planned { guid: row.guid, attempt: row.attempt }));
         if whole {
             return Ok(plan);
         }

@@ -94,7 +94,9 @@ impl Sweep<'_> {
         row: &Outline,
         fates: &mut HashMap<OwnerId, Fate>,
     ) -> io::Result<Option<String>> {
-        let by_age = || self.is_old(row).then(|| format!("nobody to ask, unchanged since {}", row.updated_at));
+        let by_age = || {
+            self.is_old(row).then(|| format!("nobody to ask, unchanged since {}", row.updated_at))
+        };
         let Some(owner) = row.owner.as_ref().filter(|_| row.state == State::Sent) else {
             return Ok(by_age());
         };
@@ -124,9 +126,9 @@ impl Sweep<'_> {
         let mut orphans = Vec::new();
         for (guid, attempt) in &given_up {
             match self.given_up_row(guid, *attempt) {
-                Ok(row) => orphans.extend(row.map(|row| {
-                    self.of(&row, "its result could not be recorded".to_owned())
-                })),
+                Ok(row) => orphans.extend(
+                    row.map(|row| self.of(&row, "its result could not be recorded".to_owned())),
+                ),
                 Err(error) => return Err(self.give_back(given_up, error)),
             }
         }
@@ -154,7 +156,11 @@ impl Sweep<'_> {
     fn orphan(&self, seen: &Outline, why: String) -> Result<Option<Orphan>, LedgerError> {
         Ok(match self.ledger.find(&seen.guid)? {
             Found::Row(row) if row.state == seen.state && row.attempt == seen.attempt => {
-                Some(Orphan { updated_at: seen.updated_at.clone(), owner: seen.owner.clone(), ..self.of(&row, why) })
+                Some(Orphan {
+                    updated_at: seen.updated_at.clone(),
+                    owner: seen.owner.clone(),
+                    ..self.of(&row, why)
+                })
             }
             Found::Row(_) | Found::Nothing | Found::Purged => None,
         })

@@ -90,7 +90,9 @@ impl Relay {
         Ok(match decide(&seen, |row| self.same(&request, row)) {
             Decision::Claim => self.claim(&request, false),
             Decision::ClaimAgain => self.claim(&request, true),
-            settled @ (Decision::Replay(_) | Decision::Refuse(_)) => self.tell(&request, &seen, &settled),
+            settled @ (Decision::Replay(_) | Decision::Refuse(_)) => {
+                self.tell(&request, &seen, &settled)
+            }
         })
     }
 
@@ -124,7 +126,9 @@ impl Relay {
             Claimed::Purged => Found::Purged,
         };
         match decide(&found, |row| self.same(request, row)) {
-            Decision::Claim => unreachable!("a claim that found something is not decided by claiming"),
+            Decision::Claim => {
+                unreachable!("a claim that found something is not decided by claiming")
+            }
             Decision::ClaimAgain => self.claim_failed(request),
             settled @ (Decision::Replay(_) | Decision::Refuse(_)) => {
                 Ok(Err(self.tell(request, &found, &settled)))
@@ -149,7 +153,8 @@ impl Relay {
     fn call(&self, request: &Request, attempt: Attempt) -> Reply {
         let held = Held { claim: Some((request.guid(), attempt)), given_up: &self.given_up };
         let outcome = self.transfer(request);
-        let record = record_of(&self.layout, request, attempt, outcome, self.clock.now(), Trail::relay());
+        let record =
+            record_of(&self.layout, request, attempt, outcome, self.clock.now(), Trail::relay());
         if let Some(seen) = &record.trail.seen {
             info!(guid = %request.guid(), code = %record.result.code(), "{seen}");
         }
@@ -209,7 +214,11 @@ impl Relay {
         self.reply(telegram, code.to_string())
     }
 
-    fn refuse_malformed(&self, telegram: &[u8], malformed: Malformed) -> Result<Reply, Unanswerable> {
+    fn refuse_malformed(
+        &self,
+        telegram: &[u8],
+        malformed: Malformed,
+    ) -> Result<Reply, Unanswerable> {
         let Some(reply) = self.layout.malformed_reply(telegram, self.clock.now()) else {
             return Err(Unanswerable(malformed));
         };

@@ -119,10 +119,7 @@ impl Reprocess<'_> {
         let claim = ClaimFailed {
             guid: planned.guid.clone(),
             owner: self.owner.clone(),
-            only: Some(OnlyFailed {
-                attempts_below: self.attempts_max,
-                attempt: planned.attempt,
-            }),
+            only: Some(OnlyFailed { attempts_below: self.attempts_max, attempt: planned.attempt }),
             trail: self.operator.trail(Cause::Reprocess),
         };
         match self.ledger.claim_failed(&claim)? {

@@ -86,7 +86,9 @@ impl Resolve<'_> {
     fn ask(&self, planned: &Planned) -> std::result::Result<(Result, String), LedgerError> {
         let row = match self.ledger.find(&planned.guid)? {
             Found::Row(row) => row,
-            Found::Nothing | Found::Purged => return Ok((Result::Left, "the row is gone".to_owned())),
+            Found::Nothing | Found::Purged => {
+                return Ok((Result::Left, "the row is gone".to_owned()));
+            }
         };
         if let Some(why) = self.not_due(planned, &row) {
             return Ok((Result::Left, why));

@@ -1,6 +1,4 @@
-//! The product's one integration binary: a module per part.
-
-mod http_server;
 //! The integration tests, one binary: a module per part of the product.
 
+mod http_server;
 mod telegram;
