@@ -130,3 +130,45 @@ pub const CORE_OUTPUT_BUFFER_BYTES: usize = 8 * 1024;
 
 /// How many addresses of one name are tried: as many as ureq takes.
 pub const CORE_ADDRESSES_MAX: usize = 16;
+
+/// Pause between two orphan sweeps: a resend after a crash is told E903 for so long at most.
+pub const SWEEP_PAUSE: Duration = Duration::from_secs(2);
+
+/// What calls in flight may take beyond their timeouts when the relay stops: five seconds for a stubborn ledger, and some for slow channels.
+pub const STOP_MARGIN: Duration = Duration::from_secs(10);
+
+/// How long a stopping front tries to wake its own accept.
+pub const WAKE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Pause after a connection that could not be taken (no files, no threads): trying at once would spin.
+pub const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// The stack of a connection's thread. Virtual until it is used; TLS and JSON of the core's client need the most.
+pub const CONNECTION_STACK_BYTES: usize = 512 * 1024;
+
+/// What is read at once from a channel: a telegram is a few hundred bytes, and this lies on the thread's stack.
+pub const CHANNEL_READ_BYTES: usize = 4 * 1024;
+
+/// How long a channel may take to accept a reply: one that never reads must not hold its thread for ever.
+pub const CHANNEL_WRITE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long the rest of a telegram may take once its first byte is there.
+pub const TELEGRAM_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long a channel's connection may say nothing, unless configured: channels keep connections open all day and poll every minute or so.
+pub const CHANNEL_IDLE_TIMEOUT_S: u64 = 3_600;
+
+/// Connections of channels at once, unless configured: each costs a thread, a file and some KiB.
+pub const CONNECTIONS_MAX: usize = 16_384;
+
+/// Calls of the core at once, unless configured.
+pub const IN_FLIGHT_MAX: usize = 1_024;
+
+/// Threads of the HTTP front beyond those for calls in flight: resends of what is settled must be answered when the relay is full.
+pub const HTTP_SPARE_WORKERS: usize = 64;
+
+/// The longest time the core may take to execute a transfer it has heard, unless configured. An inquiry before that time proves nothing.
+pub const CORE_LATE_MAX_S: u64 = 60;
+
+/// What `--orphan-after` is beyond the two timeouts, unless configured.
+pub const ORPHAN_MARGIN_S: u64 = 30;

@@ -51,6 +51,12 @@ impl Gate {
         self.state().open = false;
     }
 
+    /// Whether it has been closed.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        !self.state().open
+    }
+
     /// Waits until nobody is inside; false if somebody still is after `wait`.
     #[must_use]
     pub fn wait_empty(&self, wait: Duration) -> bool {
