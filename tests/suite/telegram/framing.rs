@@ -351,14 +351,14 @@ proptest! {
 }
 
 #[test]
-fn a_long_stream_of_small_pieces_is_cut_in_linear_time() {
-    // A framer that moved or scanned its buffer at every byte would need hours for this.
-    let stream = REQ_EUCKR.repeat(20_000);
+fn a_long_stream_is_cut_in_linear_time() {
+    // A framer that moved its buffer at every telegram would move 4 TB here, and this test would not end.
+    let stream = REQ_EUCKR.repeat(200_000);
     let mut framer = Layout::std128().framer(TELEGRAM_BYTES_MAX);
     framer.push(&stream);
     let mut count = 0;
     while let Ok(Some(Frame::Telegram(_))) = framer.next() {
         count += 1;
     }
-    assert_eq!((count, framer.pending_bytes()), (20_000, 0));
+    assert_eq!((count, framer.pending_bytes()), (200_000, 0));
 }
