@@ -103,13 +103,14 @@ fn put_header_field(
     values: &BTreeMap<String, String>,
     out: &mut [u8],
 ) -> Result<(), EncodeError> {
-    if put_given(field, values, out)? {
-        return Ok(());
+    match (put_given(field, values, out)?, field.role, field.kind) {
+        (true, _, _) => {}
+        (false, Some(Role::Guid), _) => {
+            return Err(EncodeError::Missing { field: field.name.clone() });
+        }
+        (false, _, FieldType::Number) if field.blank_ok => out.fill(b' '),
+        (false, _, _) => field.put_blank(out),
     }
-    if field.role == Some(Role::Guid) {
-        return Err(EncodeError::Missing { field: field.name.clone() });
-    }
-    field.put_blank(out);
     Ok(())
 }
 
@@ -118,18 +119,13 @@ fn put_body_field(
     values: &BTreeMap<String, String>,
     out: &mut [u8],
 ) -> Result<(), EncodeError> {
-    if put_given(field, values, out)? {
-        return Ok(());
-    }
-    match field.kind {
-        FieldType::Number if !field.blank_ok => {
-            Err(EncodeError::Missing { field: field.name.clone() })
+    if !put_given(field, values, out)? {
+        if field.kind == FieldType::Number && !field.blank_ok {
+            return Err(EncodeError::Missing { field: field.name.clone() });
         }
-        FieldType::Number | FieldType::Text | FieldType::Filler => {
-            out.fill(b' ');
-            Ok(())
-        }
+        out.fill(b' ');
     }
+    Ok(())
 }
 
 /// Writes the field's const, value or default; false if there is none of them.

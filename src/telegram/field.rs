@@ -273,7 +273,7 @@ pub(super) fn parse_digits(bytes: &[u8]) -> Option<u64> {
 }
 
 /// Writes digits right aligned into `out`, zeros before them.
-pub(super) fn put_digits(digits: &str, out: &mut [u8]) -> Result<(), Unfit> {
+fn put_digits(digits: &str, out: &mut [u8]) -> Result<(), Unfit> {
     if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
         return Err(Unfit::NotDigits);
     }
@@ -283,6 +283,20 @@ pub(super) fn put_digits(digits: &str, out: &mut [u8]) -> Result<(), Unfit> {
     out[..pad].fill(b'0');
     out[pad..].copy_from_slice(digits.as_bytes());
     Ok(())
+}
+
+/// Writes a number right aligned into `out`, zeros before it.
+pub(super) fn put_number(number: u64, out: &mut [u8]) -> Result<(), Unfit> {
+    let mut rest = number;
+    for byte in out.iter_mut().rev() {
+        *byte = b'0' + u8::try_from(rest % 10).expect("a digit is below 10");
+        rest /= 10;
+    }
+    if rest == 0 {
+        return Ok(());
+    }
+    let digits = usize::try_from(number.ilog10() + 1).expect("a u64 has at most 20 digits");
+    Err(Unfit::TooLong { bytes: digits, limit: out.len() })
 }
 
 /// `bytes` in hex, for people.

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::field::{Field, FieldType, Span, hex, parse_digits, put_digits};
+use super::field::{Field, FieldType, Span, hex, parse_digits, put_number};
 use super::file::{Counts, FramingKind, FramingTable};
 use super::layout::{Header, Transaction};
 use crate::limits::NUMBER_DIGITS_MAX;
@@ -49,6 +49,14 @@ pub enum FramingError {
         found: String,
         /// The telegram it would make, in bytes.
         total: i128,
+        /// The limit, in bytes.
+        limit: usize,
+    },
+    /// All telegrams of the layout have more bytes than a telegram may have.
+    #[error("telegrams of {total} bytes are more than {limit}")]
+    FixedTooLong {
+        /// Bytes of every telegram.
+        total: usize,
         /// The limit, in bytes.
         limit: usize,
     },
@@ -178,7 +186,7 @@ impl LengthField {
         let number = u64::try_from(number).expect("the layout checked that its lengths fit");
         let field = self.span.of_mut(telegram);
         if self.kind == FramingKind::Ascii {
-            put_digits(&number.to_string(), field).expect("the layout checked that they fit");
+            put_number(number, field).expect("the layout checked that its lengths fit");
         } else {
             let bytes = number.to_be_bytes();
             let unused = bytes.len() - field.len();
@@ -256,12 +264,9 @@ impl Framing {
 
     fn need(&self, pending: &[u8], limit: usize) -> Result<Option<Need>, FramingError> {
         match &self.size {
-            Size::Fixed(bytes) if *bytes > limit => Err(FramingError::TooLong {
-                declared: 0,
-                found: String::new(),
-                total: wide(*bytes),
-                limit,
-            }),
+            Size::Fixed(bytes) if *bytes > limit => {
+                Err(FramingError::FixedTooLong { total: *bytes, limit })
+            }
             Size::Fixed(bytes) => Ok(Some(Need { bytes: *bytes, reading: None, poll: false })),
             Size::Declared(field) if pending.len() < field.span.end() => Ok(None),
             Size::Declared(field) => field.need(pending, &self.totals, limit).map(Some),

@@ -5,7 +5,7 @@
 use chrono::{DateTime, Datelike as _, Timelike as _, Utc};
 use serde_json::{Map, Value};
 
-use super::field::{Field, FieldType, Span, Unfit, put_digits};
+use super::field::{Field, FieldType, Span, Unfit, put_number};
 use super::framing::{Reading, Size};
 use super::layout::{Inner, Layout};
 use super::request::Request;
@@ -191,11 +191,7 @@ fn put_time(at: DateTime<Utc>, out: &mut [u8]) {
     let mut rest = out;
     for (digits, number) in parts {
         let Some((part, behind)) = rest.split_at_mut_checked(digits) else { return };
-        let mut number = number;
-        for byte in part.iter_mut().rev() {
-            *byte = b'0' + u8::try_from(number % 10).expect("a digit is below 10");
-            number /= 10;
-        }
+        put_number(u64::from(number), part).expect("a part of a time has its digits");
         rest = behind;
     }
 }
@@ -208,7 +204,7 @@ fn put_answer(field: &Field, answer: &Map<String, Value>, out: &mut [u8]) -> Res
         (FieldType::Number, Value::Null) if field.blank_ok => field.put("", out),
         (FieldType::Number, value) => {
             let number = value.as_u64().ok_or_else(|| wrong("an integer of 0 or more"))?;
-            put_digits(&number.to_string(), out)
+            put_number(number, out)
         }
         (FieldType::Text | FieldType::Filler, Value::String(text)) => field.put(text, out),
         (FieldType::Text | FieldType::Filler, _) => return Err(wrong("text")),

@@ -23,14 +23,7 @@ pub struct Request {
     pub(super) reading: Option<Reading>,
     guid: Guid,
     fields: Map<String, Value>,
-    content: Content,
-}
-
-/// Where a request's content stands: the tx code's fields, and all behind the header.
-#[derive(Clone)]
-struct Content {
-    tx_code: Vec<Span>,
-    body_at: usize,
+    layout: Layout,
 }
 
 /// Bytes as an error shows them: in hex, the first few, and none of a sensitive field.
@@ -161,15 +154,7 @@ impl Request {
     /// Whether `other` asks for the same: the tx code and the body's bytes, not the header.
     #[must_use]
     pub fn same_content(&self, other: &Request) -> bool {
-        self.content.is_in(&self.bytes, &other.bytes)
-    }
-}
-
-impl Content {
-    fn is_in(&self, request: &[u8], other: &[u8]) -> bool {
-        request.len() == other.len()
-            && self.tx_code.iter().all(|span| span.of(request) == span.of(other))
-            && request[self.body_at..] == other[self.body_at..]
+        self.layout.same_content(self, &other.bytes)
     }
 }
 
@@ -205,15 +190,17 @@ impl Layout {
         check_end(&framing.end, bytes)?;
         let guid = decode_guid(header, bytes)?;
         let fields = decode_fields(&transaction.request, bytes)?;
-        let content = Content { tx_code: header.tx_code.clone(), body_at: header.length };
-        let transaction = Arc::clone(transaction);
-        Ok(Request { bytes: bytes.to_vec(), transaction, reading, guid, fields, content })
+        let (transaction, layout) = (Arc::clone(transaction), self.clone());
+        Ok(Request { bytes: bytes.to_vec(), transaction, reading, guid, fields, layout })
     }
 
     /// Whether a telegram of the ledger's asks for the same as `request`. It may be anything; junk asks for nothing.
     #[must_use]
     pub fn same_content(&self, request: &Request, stored: &[u8]) -> bool {
-        request.content.is_in(&request.bytes, stored)
+        let header = &self.0.header;
+        request.bytes.len() == stored.len()
+            && header.tx_code.iter().all(|span| span.of(&request.bytes) == span.of(stored))
+            && request.bytes[header.length..] == stored[header.length..]
     }
 }
 
@@ -248,10 +235,8 @@ fn check_length(layout: &Inner, bytes: &[u8]) -> Result<Option<Reading>, Malform
     if let Some(reading) = length.reading_of(bytes) {
         return Ok(Some(reading));
     }
-    let wrong = match length.declared(bytes) {
-        Some(declared) => Wrong::Length { declared, telegram_bytes: bytes.len() },
-        None => Wrong::NotDigits(Found::of(length.span.of(bytes))),
-    };
+    let declared = length.declared(bytes).expect("the header's digits were looked at first");
+    let wrong = Wrong::Length { declared, telegram_bytes: bytes.len() };
     let field = layout.header.field_at(&[length.span]).expect("the layout checked that it is one");
     Err(Malformed::Field { field: field.name.clone(), offset: field.span.at, wrong })
 }
