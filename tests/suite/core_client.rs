@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use oncegate::clock::SystemClock;
-use oncegate::core_api::{Core, HttpCore, HttpCoreConfig, Inquiry, Transfer};
+use oncegate::core_api::{Core, HttpCore, HttpCoreConfig};
 use oncegate::telegram::{Layout, Request};
 
+use crate::support::calls::{self, told, told_inquiry};
 use crate::support::scripted_core::{ScriptedCore, Step};
 
 const GUID: &str = "20261129ONCEGATE00000000000001";
@@ -18,16 +19,7 @@ const LONG: Duration = Duration::from_secs(20);
 const SHORT: Duration = Duration::from_millis(200);
 
 fn request(guid: &str) -> Request {
-    let header = format!(
-        "00000200{:2}{guid:30}{:2}{:8}S1{:3}{:17}{:17}{:3}{:4}{:3}{:29}",
-        "01", "01", "TRF00100", "MOB", "20261129093015123", "", "000", "", "", ""
-    );
-    let body = format!(
-        "{:16}{:16}{:013}{:20}{:15}",
-        "110123456789", "3020987654321", 150_000, "rent for March", ""
-    );
-    let telegram = header + &body;
-    Layout::std128().decode_request(telegram.as_bytes()).expect("a request")
+    calls::request(guid, "rent for March")
 }
 
 fn config(url: &str) -> HttpCoreConfig {
@@ -57,24 +49,6 @@ fn http(status: &str, body: &str) -> Vec<u8> {
 
 fn ok(guid: &str) -> Vec<u8> {
     http("200 OK", &answer_json(guid))
-}
-
-/// An outcome as one line; the encoded body of an answer is the codec's affair.
-fn told(outcome: &Transfer) -> String {
-    match outcome {
-        Transfer::Done(_) => "done".to_owned(),
-        Transfer::Refused(code) => format!("refused {code}"),
-        Transfer::NotSent(why) => format!("not sent: {}", why.0),
-        Transfer::Unknown(why) => format!("unknown: {}", why.0),
-    }
-}
-
-fn told_inquiry(outcome: &Inquiry) -> String {
-    match outcome {
-        Inquiry::Known(_) => "known".to_owned(),
-        Inquiry::Absent => "absent".to_owned(),
-        Inquiry::NoAnswer(why) => format!("no answer: {}", why.0),
-    }
 }
 
 /// `expected` whole, or up to its `…`.

@@ -2,5 +2,6 @@
 
 mod core_client;
 mod http_server;
+mod simulated_core;
 mod support;
 mod telegram;

@@ -1,3 +1,4 @@
 //! What tests share.
 
+pub mod calls;
 pub mod scripted_core;
