@@ -193,7 +193,7 @@ fn measure(
 /// Connections and caches; for a replay, the answers that are then stored, asked for one after the other.
 fn warm_up(load: &Load) -> Load {
     if load.replay {
-        let span = Duration::from_secs(60);
+        let span = Duration::from_mins(1);
         return Load { connections: 1, questions_max: load::REPLAYED, span, ..load.clone() };
     }
     Load { span: Duration::from_millis(300), serial: 2, ..load.clone() }
