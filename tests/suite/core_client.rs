@@ -9,6 +9,7 @@ use oncegate::core_api::{Core, HttpCore, HttpCoreConfig};
 use oncegate::telegram::{Layout, Request};
 
 use crate::support::calls::{self, told, told_inquiry};
+use crate::support::hand_clock::HandClock;
 use crate::support::scripted_core::{ScriptedCore, Step};
 
 const GUID: &str = "20261129ONCEGATE00000000000001";
@@ -497,6 +498,38 @@ fn no_connection_is_used_again_if_idle_max_is_zero() {
     assert_eq!(told(&client.transfer(&request(OTHER_GUID))), "done");
     assert_eq!(core.seen().connections, 2);
     assert!(core.seen().requests[0].to_ascii_lowercase().contains("\r\nconnection: close"));
+}
+
+#[test]
+fn a_connection_that_was_idle_for_too_long_is_not_used_again() {
+    let core = ScriptedCore::start(vec![
+        vec![Step::Read, Step::Say(ok(GUID)), Step::Hold],
+        vec![Step::Read, Step::Say(ok(OTHER_GUID)), Step::Hold],
+    ]);
+    let clock = Arc::new(HandClock::default());
+    let config = HttpCoreConfig { clock: clock.clone(), ..config(&core.url()) };
+    let client = HttpCore::new(config).expect("a core");
+    assert_eq!(told(&client.transfer(&request(GUID))), "done");
+    clock.forward(LONG);
+    assert_eq!(told(&client.transfer(&request(OTHER_GUID))), "done");
+    core.wait_until(|seen| seen.closed == 1);
+    assert_eq!((client.idle_connections(), core.seen().connections), (1, 2));
+
+    clock.forward(LONG.checked_sub(Duration::from_millis(1)).unwrap());
+    client.reap();
+    assert_eq!(client.idle_connections(), 1);
+    clock.forward(Duration::from_millis(1));
+    client.reap();
+    core.wait_until(|seen| seen.closed == 2);
+    assert_eq!(client.idle_connections(), 0);
+}
+
+#[test]
+fn a_name_is_looked_up() {
+    let core = ScriptedCore::start(vec![says(ok(GUID))]);
+    let url = format!("http://localhost:{}", core.address().port());
+    assert_eq!(told(&client(&url).transfer(&request(GUID))), "done");
+    assert!(core.seen().requests[0].to_ascii_lowercase().contains("\r\nhost: localhost:"));
 }
 
 /// The first call leaves a connection; then the core does something to it; the second call has to go over another one.
