@@ -515,7 +515,7 @@ fn a_connection_that_was_idle_for_too_long_is_not_used_again() {
     core.wait_until(|seen| seen.closed == 1);
     assert_eq!((client.idle_connections(), core.seen().connections), (1, 2));
 
-    clock.forward(LONG.checked_sub(Duration::from_millis(1)).unwrap());
+    clock.forward(LONG.saturating_sub(Duration::from_millis(1)));
     client.reap();
     assert_eq!(client.idle_connections(), 1);
     clock.forward(Duration::from_millis(1));
