@@ -1,6 +1,6 @@
 //! The core's HTTP client against cores that misbehave: every way a call can end, and what it is taken for.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -379,7 +379,7 @@ fn an_answer_before_the_request_is_read_counts_if_it_names_this_guid() {
 
 #[test]
 fn what_certainly_did_not_leave_is_not_sent() {
-    let free = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
+    let (_held, free) = refusing_port();
     let refused = told(&client(&format!("http://{free}")).transfer(&request(GUID)));
     assert_eq!(refused, format!("not sent: connect refused: {free}"));
 
@@ -410,18 +410,32 @@ fn what_certainly_did_not_leave_is_not_sent() {
     assert_eq!(told(&client.transfer(&request(GUID))), "not sent: connect timeout after 0.2 s");
 }
 
+/// A port that refuses as long as the socket, which does not listen, holds it.
+fn refusing_port() -> (socket2::Socket, SocketAddr) {
+    let socket = bound_socket();
+    let address = socket.local_addr().expect("an address").as_socket().expect("an address");
+    (socket, address)
+}
+
+fn bound_socket() -> socket2::Socket {
+    let socket = tcp_socket();
+    socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).expect("a port");
+    socket
+}
+
+fn tcp_socket() -> socket2::Socket {
+    socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket")
+}
+
 #[test]
 fn a_connection_that_is_not_taken_is_not_sent() {
-    let deaf =
-        socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
-    deaf.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).expect("a port");
+    let deaf = bound_socket();
     deaf.listen(0).expect("a queue");
     let address = deaf.local_addr().expect("an address");
     // The queue is full: the next one waits in vain.
     let fillers: Vec<_> = (0..4)
         .map(|_| {
-            let filler = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)
-                .expect("a socket");
+            let filler = tcp_socket();
             filler.set_nonblocking(true).expect("a socket option");
             let _ = filler.connect(&address);
             filler
@@ -653,7 +667,7 @@ fn an_inquiry_is_known_absent_or_no_answer() {
         let line = format!("GET /v1/transfers/{GUID} HTTP/1.1\r\n");
         assert!(seen.requests[0].starts_with(&line), "{row}: {}", seen.requests[0]);
     }
-    let free = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
+    let (_held, free) = refusing_port();
     let refused = told_inquiry(&client(&format!("http://{free}")).inquire(&request(GUID)));
     assert_eq!(refused, format!("no answer: connect refused: {free}"));
 }
