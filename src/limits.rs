@@ -125,8 +125,8 @@ pub const CORE_HEAD_BYTES_MAX: usize = 6 * 1024;
 /// What is read from the core at once. ureq's own 128 KiB would be gigabytes at 5,000 calls in flight.
 pub const CORE_INPUT_BUFFER_BYTES: usize = 8 * 1024;
 
-/// What is written to the core at once: head and body of a request are some hundred bytes each.
-pub const CORE_OUTPUT_BUFFER_BYTES: usize = 8 * 1024;
+/// What is written to the core at once. The head of a request has to fit; a longer body takes several writes.
+pub const CORE_OUTPUT_BUFFER_BYTES: usize = 4 * 1024;
 
 /// How many addresses of one name are tried: as many as ureq takes.
 pub const CORE_ADDRESSES_MAX: usize = 16;
