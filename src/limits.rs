@@ -108,13 +108,13 @@ pub const LAYOUT_FILE_BYTES_MAX: u64 = 1024 * 1024;
 /// How many bytes of a field an error shows: a number field whole, never much of a telegram.
 pub const FOUND_BYTES_MAX: usize = 32;
 /// Connect timeout to the core: look-up, all its addresses and TLS together. Within a data centre a connect takes milliseconds; a lost SYN is repeated after one second.
-pub const CORE_CONNECT_TIMEOUT_SECS: u64 = 3;
+pub const CORE_CONNECT_TIMEOUT_S: &str = "1";
 
 /// Read timeout to the core: the whole answer, from the last byte of the request. Longer than a healthy core's slowest transfer, shorter than a channel's patience.
-pub const CORE_READ_TIMEOUT_SECS: u64 = 10;
+pub const CORE_READ_TIMEOUT_S: &str = "3";
 
 /// How long an unused connection to the core is kept for the next call. Servers close idle ones after 5 s and more; well below that, a close seldom meets a call.
-pub const CORE_IDLE_SECS: u64 = 1;
+pub const CORE_IDLE_S: &str = "1";
 
 /// How many unused connections to the core are kept at most: no more than calls in flight, and a bound on open files.
 pub const CORE_IDLE_CONNECTIONS_MAX: usize = 8192;
@@ -168,7 +168,7 @@ pub const IN_FLIGHT_MAX: usize = 1_024;
 pub const HTTP_SPARE_WORKERS: usize = 64;
 
 /// The longest time the core may take to execute a transfer it has heard, unless configured. An inquiry before that time proves nothing.
-pub const CORE_LATE_MAX_S: u64 = 60;
+pub const CORE_LATE_MAX_S: &str = "60";
 
 /// What `--orphan-after` is beyond the two timeouts, unless configured.
 pub const ORPHAN_MARGIN_S: u64 = 30;
