@@ -3,8 +3,9 @@
 //! [`open`] makes sure that a file is a ledger, [`writer`] commits, [`statements`] has every SQL text of the trait's methods.
 //! Knows no telegram.
 
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::ops::Deref;
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
@@ -23,12 +24,12 @@ mod statements;
 mod writer;
 
 pub use open::{Access, Created, OpenError};
+use open::{Files, Place};
 use writer::Writer;
 pub use writer::{CommitObserver, SyncFailure};
 
 /// A ledger file, open.
 pub struct SqliteLedger {
-    path: PathBuf,
     readers: Readers,
     /// None: opened for reading only.
     writer: Option<Writer>,
@@ -53,20 +54,21 @@ impl SqliteLedger {
         clock: Arc<dyn Clock>,
         hooks: Hooks,
     ) -> Result<(SqliteLedger, Created), OpenError> {
-        let created = open::prepare(path, access)?;
+        let (place, created) = open::prepare(path, access, clock.now())?;
         let writer = match access {
             Access::Read => None,
-            Access::Serve { .. } | Access::Routine => Some(open::writer(path, hooks)?),
+            Access::Serve { .. } | Access::Routine => {
+                Some(open::writer(&place, clock.now(), hooks)?)
+            }
         };
-        let readers = Readers { idle: Mutex::new(vec![open::reader(path)?]), ..Readers::new(path) };
-        let ledger = SqliteLedger { path: path.to_owned(), readers, writer, clock };
-        Ok((ledger, created))
+        let readers = Readers::open(place)?;
+        Ok((SqliteLedger { readers, writer, clock }, created))
     }
 
-    /// The file's path, as it was given.
+    /// Where the file is: absolute, all symbolic links followed.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.path
+        &self.readers.place.file
     }
 
     /// Runs `work` in a write transaction that it shares with others, and returns its value once it is on disk.
@@ -84,7 +86,8 @@ impl SqliteLedger {
     }
 
     fn read<T>(&self, work: impl Fn(&Connection) -> rusqlite::Result<T>) -> Result<T, LedgerError> {
-        self.readers.with(|con| work(con).map_err(|error| writer::name(&error)))
+        let con = self.readers.take()?;
+        work(&con).map_err(|error| writer::name(&error))
     }
 }
 
@@ -167,49 +170,71 @@ impl Ledger for SqliteLedger {
 
 /// A few connections for reading, handed out one at a time. More would not read faster on the cores there are.
 struct Readers {
-    path: PathBuf,
-    idle: Mutex<Vec<Connection>>,
+    place: Place,
+    /// The ledger when it was opened: a later reader must not open another file that took its name.
+    files: Files,
+    pool: Mutex<Pool>,
     returned: Condvar,
+}
+
+struct Pool {
+    idle: Vec<Connection>,
     /// How many are open, idle or handed out.
-    open: Mutex<usize>,
+    open: usize,
+}
+
+/// A connection that is handed out. It comes back however its reading ends, or the pool would run dry.
+struct Reading<'a> {
+    readers: &'a Readers,
+    con: Option<Connection>,
 }
 
 impl Readers {
-    fn new(path: &Path) -> Readers {
-        Readers {
-            path: path.to_owned(),
-            idle: Mutex::new(Vec::new()),
-            returned: Condvar::new(),
-            open: Mutex::new(1),
-        }
+    fn open(place: Place) -> Result<Readers, OpenError> {
+        let files = open::files(&place)?;
+        let pool = Mutex::new(Pool { idle: vec![open::reader(&place.file)?], open: 1 });
+        Ok(Readers { place, files, pool, returned: Condvar::new() })
     }
 
-    fn with<T>(
-        &self,
-        work: impl FnOnce(&Connection) -> Result<T, LedgerError>,
-    ) -> Result<T, LedgerError> {
-        let con = self.take()?;
-        let done = work(&con);
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(con);
-        self.returned.notify_one();
-        done
-    }
-
-    fn take(&self) -> Result<Connection, LedgerError> {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+    fn take(&self) -> Result<Reading<'_>, LedgerError> {
+        let mut pool = self.pool();
         loop {
-            if let Some(con) = idle.pop() {
-                return Ok(con);
+            if let Some(con) = pool.idle.pop() {
+                return Ok(Reading { readers: self, con: Some(con) });
             }
-            let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-            if *open < limits::READERS_MAX {
-                let con = open::reader(&self.path)
-                    .map_err(|error| LedgerError::Failed(error.to_string()))?;
-                *open += 1;
-                return Ok(con);
+            if pool.open < limits::READERS_MAX {
+                let con = self.another()?;
+                pool.open += 1;
+                return Ok(Reading { readers: self, con: Some(con) });
             }
-            drop(open);
-            idle = self.returned.wait(idle).unwrap_or_else(PoisonError::into_inner);
+            pool = self.returned.wait(pool).unwrap_or_else(PoisonError::into_inner);
         }
+    }
+
+    fn another(&self) -> Result<Connection, LedgerError> {
+        let con = open::reader(&self.place.file).map_err(|error| match error {
+            OpenError::Ledger { source, .. } => source,
+            other => LedgerError::Failed(other.to_string()),
+        })?;
+        if self.files.in_place() { Ok(con) } else { Err(LedgerError::Moved) }
+    }
+
+    fn pool(&self) -> MutexGuard<'_, Pool> {
+        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Deref for Reading<'_> {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        self.con.as_ref().expect("it is taken back only when this is dropped")
+    }
+}
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        self.readers.pool().idle.extend(self.con.take());
+        self.readers.returned.notify_one();
     }
 }
