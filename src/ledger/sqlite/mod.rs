@@ -144,7 +144,7 @@ impl Ledger for SqliteLedger {
         cutoff: DateTime<Utc>,
         after: Option<i64>,
     ) -> Result<(Vec<Guid>, Option<i64>), LedgerError> {
-        self.read(|con| statements::purgeable(con, cutoff, after.unwrap_or(0)))
+        self.read(|con| statements::purgeable(con, cutoff, after))
     }
 
     fn outline(&self, query: &Query) -> Result<Vec<Outline>, LedgerError> {
