@@ -1,4 +1,6 @@
 //! The integration tests, one binary: a module per part of the product.
 
+mod conformance;
 mod http_server;
+mod ledgers;
 mod telegram;
