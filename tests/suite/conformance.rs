@@ -158,21 +158,18 @@ fn a_result_is_written_only_where_the_table_of_transitions_allows_it(s: &Subject
                 _ => allowed,
             };
             assert_eq!(result.may_follow(from), expected.is_some(), "{guid}");
-            match expected {
-                Some(to) => {
-                    assert_eq!((answer, to), (Recorded::Written, Some(result.state())), "{guid}");
-                    let written = Row {
-                        rsp_code: Some(result.code().to_string()),
-                        response: Some(format!("reply {}", result.code()).into_bytes()),
-                        ..s.row(&guid, result.state(), 2)
-                    };
-                    assert_eq!(s.get(&guid), written, "{guid}");
-                    assert_eq!(s.story(&guid), [format!("{from}>{} 2 relay", result.state())]);
-                }
-                None => {
-                    assert_eq!(answer, Recorded::Stale(Box::new(row.clone())), "{guid}");
-                    assert_eq!((s.get(&guid), s.story(&guid)), (row, vec![]), "{guid}");
-                }
+            if let Some(to) = expected {
+                assert_eq!((answer, to), (Recorded::Written, Some(result.state())), "{guid}");
+                let written = Row {
+                    rsp_code: Some(result.code().to_string()),
+                    response: Some(format!("reply {}", result.code()).into_bytes()),
+                    ..s.row(&guid, result.state(), 2)
+                };
+                assert_eq!(s.get(&guid), written, "{guid}");
+                assert_eq!(s.story(&guid), [format!("{from}>{} 2 relay", result.state())]);
+            } else {
+                assert_eq!(answer, Recorded::Stale(Box::new(row.clone())), "{guid}");
+                assert_eq!((s.get(&guid), s.story(&guid)), (row, vec![]), "{guid}");
             }
         }
     }
@@ -231,17 +228,15 @@ fn only_an_unknown_row_of_the_seen_attempt_is_settled(s: &Subject) {
                 s.put(&row);
                 s.clock.pass(1);
                 let answer = s.ledger.settle(&settle(&guid, attempt, result)).unwrap();
-                match next(Some(from), event).flatten().filter(|_| attempt == 2) {
-                    Some(to) => {
-                        assert_eq!(answer, Recorded::Written, "{guid}");
-                        let response = Some(format!("{result:?}").into_bytes());
-                        assert_eq!(s.get(&guid), Row { response, ..s.row(&guid, to, 2) });
-                        assert_eq!(s.story(&guid), [format!("UNKNOWN>{to} 2 resolve")]);
-                    }
-                    None => {
-                        assert_eq!(answer, Recorded::Stale(Box::new(row.clone())), "{guid}");
-                        assert_eq!((s.get(&guid), s.story(&guid)), (row, vec![]), "{guid}");
-                    }
+                let to = next(Some(from), event).flatten().filter(|_| attempt == 2);
+                if let Some(to) = to {
+                    assert_eq!(answer, Recorded::Written, "{guid}");
+                    let response = Some(format!("{result:?}").into_bytes());
+                    assert_eq!(s.get(&guid), Row { response, ..s.row(&guid, to, 2) });
+                    assert_eq!(s.story(&guid), [format!("UNKNOWN>{to} 2 resolve")]);
+                } else {
+                    assert_eq!(answer, Recorded::Stale(Box::new(row.clone())), "{guid}");
+                    assert_eq!((s.get(&guid), s.story(&guid)), (row, vec![]), "{guid}");
                 }
             }
         }

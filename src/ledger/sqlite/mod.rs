@@ -1,6 +1,7 @@
 //! The ledger on SQLite: WAL, `synchronous=FULL`, one writer thread with group commit, a few readers.
 //!
-//! [`open`] makes sure that a file is a ledger, [`writer`] commits, [`statements`] has every SQL text of the trait's methods.
+//! [`open`] makes sure that a file is a ledger, [`writer`] commits, [`ballast`] keeps room for results, [`statements`] has every
+//! SQL text of the trait's methods.
 //! Knows no telegram.
 
 use std::ops::Deref;
@@ -19,10 +20,13 @@ use crate::clock::Clock;
 use crate::guid::Guid;
 use crate::limits;
 
+mod ballast;
 pub mod open;
 mod statements;
 mod writer;
 
+use ballast::{Ballast, Need};
+pub use ballast::{BallastNews, BallastObserver};
 pub use open::{Access, Created, OpenError};
 use open::{Files, Place};
 use writer::Writer;
@@ -36,13 +40,15 @@ pub struct SqliteLedger {
     clock: Arc<dyn Clock>,
 }
 
-/// What a ledger tells about its commits, and whom it tells that the disk failed to sync. Both are called on the writer's thread.
+/// What a ledger tells of itself. All are called on the writer's thread.
 #[derive(Default)]
 pub struct Hooks {
     /// Called after each commit.
     pub committed: Option<CommitObserver>,
     /// Called once when fsync failed: the process must stop, it can't know what is on disk.
     pub sync_failed: Option<SyncFailure>,
+    /// Called when the ballast was laid, used, or can't be laid.
+    pub ballast: Option<BallastObserver>,
 }
 
 impl SqliteLedger {
@@ -52,15 +58,16 @@ impl SqliteLedger {
         path: &Path,
         access: Access,
         clock: Arc<dyn Clock>,
-        hooks: Hooks,
+        mut hooks: Hooks,
     ) -> Result<(SqliteLedger, Created), OpenError> {
         let (place, created) = open::prepare(path, access, clock.now())?;
-        let writer = match access {
+        let ballast = match access {
             Access::Read => None,
-            Access::Serve { .. } | Access::Routine => {
-                Some(open::writer(&place, clock.now(), hooks)?)
-            }
+            Access::Serve { .. } => Some(Ballast::laid(&place, hooks.ballast.take())),
+            Access::Routine => Some(Ballast::used(&place)),
         };
+        let writer = ballast.map(|ballast| open::writer(&place, ballast, clock.now(), hooks));
+        let writer = writer.transpose()?;
         let readers = Readers::open(place)?;
         Ok((SqliteLedger { readers, writer, clock }, created))
     }
@@ -74,6 +81,7 @@ impl SqliteLedger {
     /// Runs `work` in a write transaction that it shares with others, and returns its value once it is on disk.
     fn write<T: Send + 'static>(
         &self,
+        need: Need,
         try_ms: u64,
         work: impl Fn(&Connection, &str) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, LedgerError> {
@@ -82,7 +90,7 @@ impl SqliteLedger {
         };
         let clock = Arc::clone(&self.clock);
         let work = move |con: &Connection| work(con, &super::ledger_time(clock.now()));
-        writer.run(Instant::now() + Duration::from_millis(try_ms), work)
+        writer.run(need, Instant::now() + Duration::from_millis(try_ms), work)
     }
 
     fn read<T>(&self, work: impl Fn(&Connection) -> rusqlite::Result<T>) -> Result<T, LedgerError> {
@@ -98,12 +106,16 @@ impl Ledger for SqliteLedger {
 
     fn claim(&self, claim: &Claim) -> Result<Claimed, LedgerError> {
         let claim = claim.clone();
-        self.write(limits::CLAIM_TRY_MS, move |con, now| statements::claim(con, &claim, now))
+        self.write(Need::Claim, limits::CLAIM_TRY_MS, move |con, now| {
+            statements::claim(con, &claim, now)
+        })
     }
 
     fn claim_failed(&self, claim: &ClaimFailed) -> Result<ClaimedAgain, LedgerError> {
         let claim = claim.clone();
-        self.write(limits::CLAIM_TRY_MS, move |con, now| statements::claim_failed(con, &claim, now))
+        self.write(Need::Claim, limits::CLAIM_TRY_MS, move |con, now| {
+            statements::claim_failed(con, &claim, now)
+        })
     }
 
     fn record(&self, record: &Record) -> Result<Recorded, LedgerError> {
@@ -112,7 +124,8 @@ impl Ledger for SqliteLedger {
             let left = end.saturating_duration_since(Instant::now());
             let try_ms = u64::try_from(left.as_millis()).unwrap_or(limits::RECORD_TRY_MS);
             let record = record.clone();
-            let tried = self.write(try_ms, move |con, now| statements::record(con, &record, now));
+            let tried = self
+                .write(Need::Result, try_ms, move |con, now| statements::record(con, &record, now));
             match tried {
                 Err(LedgerError::Full | LedgerError::ReadOnly(_) | LedgerError::Failed(_))
                     if Instant::now() < end =>
@@ -126,17 +139,23 @@ impl Ledger for SqliteLedger {
 
     fn settle(&self, settle: &Settle) -> Result<Recorded, LedgerError> {
         let settle = settle.clone();
-        self.write(limits::CLAIM_TRY_MS, move |con, now| statements::settle(con, &settle, now))
+        self.write(Need::Result, limits::CLAIM_TRY_MS, move |con, now| {
+            statements::settle(con, &settle, now)
+        })
     }
 
     fn sweep_orphans(&self, orphans: &[Orphan]) -> Result<Vec<Guid>, LedgerError> {
         let orphans = orphans.to_vec();
-        self.write(limits::CLAIM_TRY_MS, move |con, now| statements::sweep(con, &orphans, now))
+        self.write(Need::Result, limits::CLAIM_TRY_MS, move |con, now| {
+            statements::sweep(con, &orphans, now)
+        })
     }
 
     fn purge_batch(&self, purge: &Purge) -> Result<Vec<Guid>, LedgerError> {
         let purge = purge.clone();
-        self.write(limits::CLAIM_TRY_MS, move |con, now| statements::purge(con, &purge, now))
+        self.write(Need::Upkeep, limits::CLAIM_TRY_MS, move |con, now| {
+            statements::purge(con, &purge, now)
+        })
     }
 
     fn purgeable(
@@ -164,7 +183,7 @@ impl Ledger for SqliteLedger {
     }
 
     fn probe(&self) -> Result<(), LedgerError> {
-        self.write(limits::CLAIM_TRY_MS, |_, _| Ok(()))
+        self.write(Need::Claim, limits::CLAIM_TRY_MS, |_, _| Ok(()))
     }
 }
 

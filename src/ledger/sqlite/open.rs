@@ -12,12 +12,14 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OpenFlags};
 
+use super::ballast::Ballast;
 use super::writer::{self, Writer};
 use crate::ledger::{LedgerError, ledger_time};
 use crate::limits;
@@ -245,10 +247,11 @@ pub(super) fn prepare(
 /// A new ledger is made whole under another name and then linked to its own: whoever is killed meanwhile leaves no half ledger,
 /// and of two relays that start at once the second one finds the first one's.
 fn create(path: &Path, now: DateTime<Utc>) -> Result<Created, OpenError> {
+    static SERIAL: AtomicU32 = AtomicU32::new(0);
     let io = |source| OpenError::Io { path: path.to_owned(), source };
     // The time beside the process id: in two containers on one disk both relays may be process 1.
-    let serial = format!(".new-{}-{:x}", std::process::id(), now.timestamp_micros());
-    let unnamed = with_suffix(path, &serial);
+    let (pid, serial) = (std::process::id(), SERIAL.fetch_add(1, Ordering::Relaxed));
+    let unnamed = with_suffix(path, &format!(".new-{pid}-{:x}-{serial}", now.timestamp_micros()));
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unnamed).map_err(io)?;
     let made = make(&unnamed).map_err(|error| ledger_error(path, &error));
     let linked = made.map(|()| fs::hard_link(&unnamed, path));
@@ -363,6 +366,7 @@ fn columns(con: &Connection) -> rusqlite::Result<Vec<String>> {
 /// The connection that writes: schema applied, PRAGMAs read back, one real write done.
 pub(super) fn writer(
     place: &Place,
+    ballast: Ballast,
     now: DateTime<Utc>,
     hooks: super::Hooks,
 ) -> Result<Writer, OpenError> {
@@ -383,7 +387,7 @@ pub(super) fn writer(
     if !opened.in_place() {
         return Err(moved());
     }
-    Writer::start(con, files, hooks).map_err(io)
+    Writer::start(con, files, ballast, hooks).map_err(io)
 }
 
 /// Waits for another process's lock. SQLite's own handler sleeps up to 100 ms at a time, and beside a busy relay, whose writer
@@ -462,4 +466,31 @@ fn connect(path: &Path, access: OpenFlags) -> Result<Connection, OpenError> {
 
 fn ledger_error(path: &Path, error: &rusqlite::Error) -> OpenError {
     OpenError::Ledger { path: path.to_owned(), source: writer::name(error) }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_that_does_not_read_back_is_refused() {
+        // PRAGMAs with a typing error, or that can't be had, return Ok.
+        let con = Connection::open_in_memory().unwrap();
+        let error = settings(Path::new("l.db"), &con).unwrap_err();
+        assert_eq!(error.to_string(), "l.db: PRAGMA journal_mode is memory, not wal");
+    }
+
+    #[test]
+    fn without_hard_links_the_first_one_makes_the_ledger_and_nobody_takes_half_of_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("l.db");
+        assert_eq!(create_in_place(&path).unwrap(), Created::New);
+        assert_eq!(create_in_place(&path).unwrap(), Created::Existing);
+        let cut_short = dir.path().join("half.db");
+        fs::write(&cut_short, "").unwrap();
+        let refused = create_in_place(&cut_short).unwrap_err();
+        assert!(refused.to_string().ends_with("is no ledger: it is empty"), "{refused}");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+    }
 }

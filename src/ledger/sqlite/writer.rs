@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ErrorCode, ffi};
 
+use super::ballast::{Ballast, Need};
 use super::open::Files;
 use crate::ledger::LedgerError;
 use crate::limits;
@@ -30,9 +31,15 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn start(con: Connection, files: Files, hooks: super::Hooks) -> io::Result<Writer> {
+    pub(super) fn start(
+        con: Connection,
+        files: Files,
+        ballast: Ballast,
+        hooks: super::Hooks,
+    ) -> io::Result<Writer> {
         let (jobs, queue) = sync_channel(limits::WRITER_QUEUE_OPERATIONS_MAX);
-        let work = Loop { con, files, hooks, queue, waiting: VecDeque::new(), lost: None };
+        let waiting = VecDeque::new();
+        let work = Loop { con, files, ballast, hooks, queue, waiting, lost: None };
         let thread =
             thread::Builder::new().name("ledger-writer".to_owned()).spawn(move || work.run())?;
         Ok(Writer { jobs: Some(jobs), thread: Some(thread) })
@@ -42,13 +49,14 @@ impl Writer {
     /// have effects outside the connection.
     pub(super) fn run<T: Send + 'static>(
         &self,
+        need: Need,
         deadline: Instant,
         work: impl Fn(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, LedgerError> {
         let (answer, wait) = sync_channel(1);
         let task = Box::new(Task { work, value: None, answer });
         let jobs = self.jobs.as_ref().ok_or(LedgerError::Closed)?;
-        jobs.send(Job { deadline, alone: false, task }).map_err(|_| LedgerError::Closed)?;
+        jobs.send(Job { need, deadline, alone: false, task }).map_err(|_| LedgerError::Closed)?;
         wait.recv().map_err(|_| LedgerError::Closed)?
     }
 }
@@ -64,6 +72,8 @@ impl Drop for Writer {
 }
 
 struct Job {
+    /// What it may do when the disk is full.
+    need: Need,
     /// When it is to be answered `Busy`, if the lock could not be had by then.
     deadline: Instant,
     /// It was in a batch that failed, so it shares no transaction any more.
@@ -100,6 +110,7 @@ impl<T: Send, F: Fn(&Connection) -> rusqlite::Result<T>> Run for Task<T, F> {
 struct Loop {
     con: Connection,
     files: Files,
+    ballast: Ballast,
     hooks: super::Hooks,
     queue: Receiver<Job>,
     /// Taken from the queue, not answered yet. All of them, not just a batch: time runs out for each of them.
@@ -110,7 +121,9 @@ struct Loop {
 
 impl Loop {
     fn run(mut self) {
+        self.ballast.look_after();
         while self.gather() {
+            self.ballast.look_after();
             if self.begin() {
                 self.commit();
             }
@@ -161,6 +174,10 @@ impl Loop {
             self.answer_waiting(&lost);
         } else if !self.waiting.is_empty() && !self.files.in_place() {
             self.answer_waiting(&LedgerError::Moved);
+        } else if self.waiting.iter().any(|job| job.need == Need::Claim)
+            && !self.ballast.allows_claims()
+        {
+            self.answer_those(&LedgerError::Full, |job| job.need == Need::Claim);
         }
     }
 
@@ -170,10 +187,13 @@ impl Loop {
 
     fn answer_expired(&mut self) {
         let now = Instant::now();
-        let (expired, waiting): (VecDeque<_>, VecDeque<_>) =
-            self.waiting.drain(..).partition(|job| job.deadline <= now);
-        answer_all(expired, &Err(LedgerError::Busy));
-        self.waiting = waiting;
+        self.answer_those(&LedgerError::Busy, |job| job.deadline <= now);
+    }
+
+    fn answer_those(&mut self, error: &LedgerError, those: impl Fn(&Job) -> bool) {
+        let (those, others): (VecDeque<_>, VecDeque<_>) = self.waiting.drain(..).partition(those);
+        answer_all(those, &Err(error.clone()));
+        self.waiting = others;
     }
 
     /// Runs one batch in the transaction that has begun.
@@ -208,16 +228,18 @@ impl Loop {
         self.waiting.drain(..size).collect()
     }
 
-    /// The batch was rolled back. Who shared it is tried alone; who was alone is answered.
+    /// The batch was rolled back. Who shared it is tried alone, and so is a result for which the ballast made room; whoever
+    /// else was alone is answered.
     fn failed(&mut self, batch: Vec<Job>, error: &LedgerError) {
-        let alone = batch.len() == 1;
+        let shared = batch.len() > 1;
+        let made_room = *error == LedgerError::Full
+            && batch.iter().any(|job| job.need == Need::Result)
+            && self.ballast.release();
         for job in batch.into_iter().rev() {
             let again = match error {
                 LedgerError::SyncFailed(_) | LedgerError::Moved | LedgerError::Closed => false,
-                LedgerError::Busy
-                | LedgerError::Full
-                | LedgerError::ReadOnly(_)
-                | LedgerError::Failed(_) => !alone,
+                LedgerError::Full => job.need != Need::Claim && (shared || made_room),
+                LedgerError::Busy | LedgerError::ReadOnly(_) | LedgerError::Failed(_) => shared,
             };
             if again {
                 self.waiting.push_front(Job { alone: true, ..job });
