@@ -3,4 +3,5 @@
 mod conformance;
 mod http_server;
 mod ledgers;
+mod sqlite_ledger;
 mod telegram;
