@@ -151,8 +151,11 @@ impl Subject {
 /// Writes a row through plain SQL.
 pub fn put(con: &Connection, row: &Row) {
     con.execute(
-        "REPLACE INTO tx (guid, tx_code, state, rsp_code, request, response, attempts, updated_at, owner)
-         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO tx (guid, tx_code, state, rsp_code, request, response, attempts, updated_at, owner)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+             ON CONFLICT (guid) DO UPDATE
+            SET tx_code = ?2, state = ?3, rsp_code = ?4, request = ?5, response = ?6, attempts = ?7,
+                updated_at = ?8, owner = ?9",
         rusqlite::params![
             row.guid.as_str(),
             row.tx_code,

@@ -2,6 +2,7 @@
 
 mod conformance;
 mod http_server;
+mod ledger_model;
 mod ledgers;
 mod sqlite_ledger;
 mod telegram;
