@@ -4,5 +4,6 @@ mod conformance;
 mod http_server;
 mod ledger_model;
 mod ledgers;
+mod orphans;
 mod sqlite_ledger;
 mod telegram;
