@@ -138,9 +138,9 @@ impl Scene {
     }
 
     /// The reply telegram of a row that became `code` now.
-    fn reply(&self, code: Code) -> Option<Vec<u8>> {
+    fn reply(&self, code: Code) -> Vec<u8> {
         let request = self.layout.decode_request(REQUEST).unwrap();
-        Some(self.layout.error_reply(&request, code, self.subject.clock.now()))
+        self.layout.error_reply(&request, code, self.subject.clock.now())
     }
 }
 
@@ -161,7 +161,7 @@ fn the_row_of_a_dead_owner_is_unknown_at_once_and_the_owner_forgotten() {
     let row = scene.row("G", State::Sent, Some("9-a-1"));
     assert_eq!(scene.sweep().unwrap(), [id("G")]);
     let rsp_code = Some("E901".to_owned());
-    let response = scene.reply(Code::Unknown);
+    let response = Some(scene.reply(Code::Unknown));
     let taken = Row { state: State::Unknown, rsp_code, response, owner: None, ..row };
     assert_eq!(scene.subject.get("G"), taken);
     assert_eq!(scene.subject.story("G"), ["SENT>UNKNOWN 1 orphan"]);
@@ -198,7 +198,7 @@ fn a_received_row_was_certainly_not_sent_and_goes_by_age_alone() {
     assert_eq!(scene.sweep().unwrap(), [id("9-a-1"), id("9-d-1")]);
     let row = scene.subject.get("9-a-1");
     assert_eq!((row.state, row.rsp_code.as_deref()), (State::Failed, Some("E902")));
-    assert_eq!(row.response, scene.reply(Code::NotSent));
+    assert_eq!(row.response, Some(scene.reply(Code::NotSent)));
     assert_eq!(scene.subject.story("9-a-1"), ["RECEIVED>FAILED 1 orphan"]);
 }
 

@@ -11,8 +11,8 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use chrono::TimeDelta;
-use oncegate::clock::{Clock as _, SystemClock};
+use chrono::{DateTime, TimeDelta, Utc};
+use oncegate::clock::{Clock, SystemClock};
 use oncegate::code::Code;
 use oncegate::guid::Attempt;
 use oncegate::ledger::sqlite::{Access, BallastNews, Created, Hooks, OpenError, SqliteLedger};
@@ -298,6 +298,26 @@ fn a_key_by_any_other_name_is_a_key() {
     claimed(&open(&path, Access::Routine), "G");
 }
 
+#[test]
+fn a_file_that_was_refused_is_not_kept_open() {
+    if !in_a_process_of_its_own("a_file_that_was_refused_is_not_kept_open", &["env"]) {
+        return;
+    }
+    let dir = scratch();
+    let path = dir.path().join("l.db");
+    Connection::open(&path).unwrap().execute_batch("CREATE TABLE tx (guid)").unwrap();
+    let text = dir.path().join("text.db");
+    fs::write(&text, "minutes of the meeting".repeat(99)).unwrap();
+    let open_files = || fs::read_dir("/proc/self/fd").unwrap().count();
+    let before = open_files();
+    for _ in 0..20 {
+        assert!(try_open(&path, Access::Routine).is_err());
+        assert!(try_open(&text, SERVE).is_err());
+        assert!(try_open(&dir.path().join("none.db"), Access::Routine).is_err());
+    }
+    assert_eq!(open_files(), before);
+}
+
 // ---- the schema
 
 #[test]
@@ -345,6 +365,17 @@ fn the_history_can_only_grow() {
         assert!(error.contains("history is append-only"), "{sql}: {error}");
     }
     assert_eq!(ledger.history(&id("G")).unwrap()[0].who, "op@host");
+}
+
+#[test]
+fn a_column_that_is_added_while_the_ledger_is_open_disturbs_nothing() {
+    let (ledger, path, _dir) = ledger();
+    claimed(&ledger, "G");
+    let con = Connection::open(&path).unwrap();
+    con.execute_batch("ALTER TABLE tx ADD COLUMN note TEXT DEFAULT 'none'").unwrap();
+    claimed(&ledger, "H");
+    assert_eq!(ledger.record(&record("G", 1, DONE)), Ok(Recorded::Written));
+    assert_eq!(ledger.page(&Query::of(&State::ALL)).unwrap().len(), 2);
 }
 
 #[test]
@@ -507,6 +538,39 @@ fn a_ledger_whose_link_was_turned_takes_nothing() {
     claimed(&ledger, "before");
     fs::remove_file(&link).unwrap();
     symlink(second.join("l.db"), &link).unwrap();
+    assert_eq!(ledger.claim(&claim("G")), Err(LedgerError::Moved));
+}
+
+/// A clock that is asked inside the transaction, and then replaces the ledger's file.
+struct Replacing {
+    hand: Arc<HandClock>,
+    path: Mutex<Option<PathBuf>>,
+}
+
+impl Clock for Replacing {
+    fn now(&self) -> DateTime<Utc> {
+        if let Some(path) = self.path.lock().unwrap().take() {
+            fs::copy(&path, path.with_extension("copy")).unwrap();
+            fs::rename(path.with_extension("copy"), path).unwrap();
+        }
+        self.hand.now()
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.hand.monotonic()
+    }
+}
+
+#[test]
+fn a_claim_that_was_committed_to_a_file_without_its_name_is_not_answered_as_ours() {
+    // The look before BEGIN saw the ledger, COMMIT succeeded, and the claim was in no file that anybody would read again.
+    let dir = scratch();
+    let path = empty_ledger(dir.path());
+    let clock = Arc::new(Replacing { hand: HandClock::new(), path: Mutex::new(None) });
+    let (ledger, _) =
+        SqliteLedger::open(&path, Access::Routine, clock.clone(), Hooks::default()).unwrap();
+    claimed(&ledger, "before");
+    *clock.path.lock().unwrap() = Some(path);
     assert_eq!(ledger.claim(&claim("G")), Err(LedgerError::Moved));
 }
 
