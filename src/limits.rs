@@ -47,8 +47,14 @@ pub const READERS_MAX: usize = 4;
 /// How long a reader waits for SQLite; in WAL mode readers wait only while a file is recovered.
 pub const READER_BUSY_MS: u64 = 1_000;
 
-/// The WAL is cut back to this after a checkpoint: a long reader may have let it grow.
-pub const WAL_BYTES_KEPT: i64 = 64 * 1024 * 1024;
+/// The WAL is cut back to this after a checkpoint (a long reader may have let it grow), and the writer empties one that is longer.
+pub const WAL_BYTES_KEPT: u64 = 64 * 1024 * 1024;
+
+/// How long the writer waits for readers to leave a log that it empties: claims wait meanwhile, and reads take milliseconds.
+pub const WAL_CUT_TRY_MS: u64 = 100;
+
+/// Pause between two tries to empty a long log: while somebody reads for long, claims are not to be held up again and again.
+pub const WAL_CUT_PAUSE_SECS: u64 = 5;
 
 /// Rows that a purge deletes in one transaction: claims wait for it, so it takes milliseconds, not seconds.
 pub const PURGE_BATCH_ROWS: usize = 500;

@@ -726,6 +726,24 @@ fn claims_share_commits_and_each_is_on_disk_when_it_is_answered() {
 }
 
 #[test]
+fn a_log_that_has_grown_long_is_emptied() {
+    // Beside a busy relay the log of a purge grew to gigabytes: it is written from its beginning only when nobody reads in it.
+    let (ledger, path, _dir) = ledger();
+    let con = Connection::open(&path).unwrap();
+    con.execute_batch("PRAGMA wal_autocheckpoint = 0; BEGIN").unwrap();
+    let insert = "INSERT INTO tx (guid, state, updated_at, request) VALUES (?, 'DONE', 'x', zeroblob(1000000))";
+    for at in 0..70 {
+        con.execute(insert, [at]).unwrap();
+    }
+    con.execute_batch("COMMIT").unwrap();
+    let log = || fs::metadata(path.with_extension("db-wal")).unwrap().len();
+    assert!(log() > limits::WAL_BYTES_KEPT);
+    claimed(&ledger, "G");
+    wait_for("the log is empty", || log() < 1_000_000);
+    claimed(&ledger, "H");
+}
+
+#[test]
 fn one_bad_job_does_not_spoil_its_neighbours_or_the_writer() {
     // Two triggers of another program: one refuses a GUID, one swallows it, which ended the writer thread.
     let (ledger, path, _dir) = ledger();

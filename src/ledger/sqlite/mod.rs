@@ -210,7 +210,8 @@ struct Reading<'a> {
 
 impl Readers {
     fn open(place: Place) -> Result<Readers, OpenError> {
-        let files = open::files(&place)?;
+        let files = Files::of(&place)
+            .map_err(|source| OpenError::Io { path: place.given.clone(), source })?;
         let pool = Mutex::new(Pool { idle: vec![open::reader(&place.file)?], open: 1 });
         Ok(Readers { place, files, pool, returned: Condvar::new() })
     }

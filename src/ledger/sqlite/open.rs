@@ -167,17 +167,37 @@ impl FileId {
 /// another file), the file itself, and its -wal and -shm. Without the first two, commits go on as if nothing had happened and
 /// nobody reads them; without the last two, another process writes a log of its own.
 #[derive(Clone, Debug)]
-pub(super) struct Files(Vec<(PathBuf, FileId)>);
+pub(super) struct Files {
+    named: Vec<(PathBuf, FileId)>,
+    log: PathBuf,
+}
 
 impl Files {
-    fn of(paths: impl IntoIterator<Item = PathBuf>) -> io::Result<Files> {
+    /// The ledger alone, as it is before anybody has written.
+    pub(super) fn of(place: &Place) -> io::Result<Files> {
+        Files::named(place, [place.given.clone(), place.file.clone()])
+    }
+
+    /// The ledger and what stands beside it while it is open for writing.
+    fn all_of(place: &Place) -> io::Result<Files> {
+        let beside = [place.beside("-wal"), place.beside("-shm")];
+        Files::named(place, [place.given.clone(), place.file.clone()].into_iter().chain(beside))
+    }
+
+    fn named(place: &Place, paths: impl IntoIterator<Item = PathBuf>) -> io::Result<Files> {
         let with_id = |path: PathBuf| FileId::of(&path).map(|id| (path, id));
-        paths.into_iter().map(with_id).collect::<io::Result<_>>().map(Files)
+        let named = paths.into_iter().map(with_id).collect::<io::Result<_>>()?;
+        Ok(Files { named, log: place.beside("-wal") })
+    }
+
+    /// How long the log is.
+    pub(super) fn log_bytes(&self) -> u64 {
+        fs::metadata(&self.log).map_or(0, |meta| meta.len())
     }
 
     /// Whether each of them still has its name.
     pub(super) fn in_place(&self) -> bool {
-        self.0.iter().all(|(path, id)| FileId::of(path).is_ok_and(|now| now == *id))
+        self.named.iter().all(|(path, id)| FileId::of(path).is_ok_and(|now| now == *id))
     }
 }
 
@@ -206,12 +226,6 @@ impl Place {
     pub(super) fn beside(&self, suffix: &str) -> PathBuf {
         with_suffix(&self.file, suffix)
     }
-}
-
-/// The ledger's file under its names, as it is now.
-pub(super) fn files(place: &Place) -> Result<Files, OpenError> {
-    Files::of([place.given.clone(), place.file.clone()])
-        .map_err(|source| OpenError::Io { path: place.given.clone(), source })
 }
 
 fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
@@ -372,7 +386,7 @@ pub(super) fn writer(
 ) -> Result<Writer, OpenError> {
     let path = &place.given;
     let io = |source| OpenError::Io { path: path.clone(), source };
-    let opened = files(place)?;
+    let opened = Files::of(place).map_err(io)?;
     let mut con = connect(&place.file, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     con.busy_handler(Some(patience)).map_err(|error| ledger_error(path, &error))?;
     look(path, &con)?;
@@ -381,9 +395,7 @@ pub(super) fn writer(
     // From here on the writer's own loop waits for locks, job by job.
     con.busy_timeout(Duration::ZERO).map_err(|error| ledger_error(path, &error))?;
     let moved = || OpenError::Ledger { path: path.clone(), source: LedgerError::Moved };
-    let paths = [place.given.clone(), place.file.clone()];
-    let paths = paths.into_iter().chain([place.beside("-wal"), place.beside("-shm")]);
-    let files = Files::of(paths).map_err(|_| moved())?;
+    let files = Files::all_of(place).map_err(|_| moved())?;
     if !opened.in_place() {
         return Err(moved());
     }
