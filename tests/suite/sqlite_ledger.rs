@@ -915,7 +915,7 @@ fn a_ledger_on_a_read_only_disk_is_refused_with_a_remedy() {
     let dir = scratch();
     mount(&["-t", "tmpfs", "tmpfs"], dir.path());
     let path = empty_ledger(dir.path());
-    mount(&["-o", "remount,ro"], dir.path());
+    mount(&["-o", "remount,bind,ro"], dir.path());
     for access in [SERVE, Access::Routine] {
         let told = try_open(&path, access).map(|_| "opened").unwrap_err().to_string();
         assert!(told.contains("can't be written") && told.contains("must be writable"), "{told}");
