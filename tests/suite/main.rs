@@ -2,6 +2,7 @@
 
 mod core_client;
 mod http_server;
+mod layouts;
 mod relay;
 mod simulated_core;
 mod support;
