@@ -254,7 +254,10 @@ fn bind(option: &'static str, address: Option<&str>) -> Result<Option<TcpListene
     let Some(address) = address else { return Ok(None) };
     let failed = |source| ServeError::Listen { option, address: address.to_owned(), source };
     let addresses: Vec<SocketAddr> = address.to_socket_addrs().map_err(failed)?.collect();
-    TcpListener::bind(&addresses[..]).map(Some).map_err(failed)
+    let listener = TcpListener::bind(&addresses[..]).map_err(failed)?;
+    // std listens with a queue of 128; the sixth of a burst of 5,000 channels would wait a second for its second SYN.
+    socket2::SockRef::from(&listener).listen(limits::ACCEPT_QUEUE).map_err(failed)?;
+    Ok(Some(listener))
 }
 
 fn open_ledger(
