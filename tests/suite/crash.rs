@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that can't go on has failed")]
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, RwLock};
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant};
 use crate::support::channel::{Addresses, Channel, Telegram, code};
 use crate::support::crooked_core::{CrookedCore, LATE_MAX};
 use crate::support::random::Random;
-use crate::support::relays::{Process, World};
+use crate::support::relays::{Process, World, program};
 use crate::support::wait::wait_until;
 
 /// How long there are kills. The settling afterwards takes some seconds more.
@@ -101,6 +102,38 @@ fn killed_at_any_moment_under_load_nothing_is_paid_twice_nothing_is_lost_and_all
         known.codes
     );
     assert!(figures.kills_in_mid_call > 0, "no kill met a call under way: {figures:?}");
+}
+
+#[test]
+fn killed_at_any_moment_of_its_start_it_leaves_what_the_next_one_can_use() {
+    let mut random = Random::seeded("start");
+    let world = World::new();
+    for _ in 0..30 {
+        let mut command = program();
+        command.args(["--serve", "--listen", "127.0.0.1:0", "--admin", "off"]);
+        command.args(["--core", &world.core.url(), "--db"]).arg(world.ledger.path());
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut starting = command.spawn().unwrap();
+        thread::park_timeout(Duration::from_micros(random.next() % 40_000));
+        starting.kill().unwrap();
+        starting.wait().unwrap();
+        // From nothing half of the time.
+        if random.chance(50) && world.ledger.path().exists() {
+            std::fs::remove_file(world.ledger.path()).unwrap();
+            for suffix in ["-wal", "-shm"] {
+                let beside = format!("{}{suffix}", world.ledger.path().display());
+                let _ = std::fs::remove_file(beside);
+            }
+        }
+    }
+    let relay = world.process(&[]);
+    let telegram = Telegram::new("");
+    assert_eq!(relay.at.code(&telegram), "0000");
+    assert_eq!(world.ledger.told(&telegram.guid), "DONE 0000 1");
+    wait_until("the dead are forgotten", || {
+        let named = |path: &&PathBuf| path.extension().is_none_or(|e| e != "new");
+        world.owner_files().iter().filter(named).count() == 1
+    });
 }
 
 impl Scene {

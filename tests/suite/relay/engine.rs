@@ -21,7 +21,7 @@ use oncegate::engine::{Operator, Stop};
 use oncegate::guid::{Attempt, Guid};
 use oncegate::ledger::memory::MemoryLedger;
 use oncegate::ledger::owner::{Fate, Owners};
-use oncegate::ledger::{Found, Ledger, OwnerId, Query};
+use oncegate::ledger::{Cause, Found, Ledger, Orphan, OwnerId, Query, Trail};
 use oncegate::state::State;
 use oncegate::telegram::{Layout, ReplyBody, Request};
 use serde_json::json;
@@ -53,6 +53,8 @@ struct WatchingCore {
     calls: Mutex<HashSet<(Guid, Attempt)>>,
     posted: Mutex<HashMap<Guid, u32>>,
     violations: Mutex<Vec<String>>,
+    /// Now and then a result comes after others have gone on with the row.
+    late: bool,
 }
 
 impl WatchingCore {
@@ -60,6 +62,24 @@ impl WatchingCore {
         let answer = json!({"guid": request.guid().as_str(), "core_tx_id": "T1", "status": "C", "bal_sign": "+",
                             "posted_dtm": "20260928093015", "balance": 1});
         Layout::std128().encode_answer(request, answer.as_object().unwrap()).unwrap()
+    }
+
+    /// Another program takes the row for an orphan's while the result is on its way, and others have time to go on with it.
+    fn come_late(&self, guid: &Guid) {
+        let Ok(Found::Row(row)) = self.ledger.find(guid) else { return };
+        let orphan = Orphan {
+            guid: row.guid,
+            from: row.state,
+            attempt: row.attempt,
+            owner: row.owner,
+            updated_at: row.updated_at,
+            response: None,
+            trail: Trail { cause: Cause::Orphan, ..Trail::relay() },
+        };
+        self.ledger.sweep_orphans(&[orphan]).unwrap();
+        for _ in 0..500 {
+            thread::yield_now();
+        }
     }
 
     /// Noted, not asserted: a panic here would pass for the core's own.
@@ -80,9 +100,11 @@ impl Core for WatchingCore {
         let guid = request.guid();
         self.check(guid);
         let luck = self.random.lock().unwrap().below(100);
-        thread::yield_now();
         if luck < 70 {
             *self.posted.lock().unwrap().entry(guid.clone()).or_default() += 1;
+        }
+        if self.late && self.random.lock().unwrap().below(10) == 0 {
+            self.come_late(guid);
         }
         match luck {
             0..40 => Transfer::Done(Self::body(request)),
@@ -115,7 +137,15 @@ struct World {
 }
 
 impl World {
-    fn new(random: Random) -> World {
+    fn punctual(random: Random) -> World {
+        World::new(random, false)
+    }
+
+    fn late(random: Random) -> World {
+        World::new(random, true)
+    }
+
+    fn new(random: Random, late: bool) -> World {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let ledger = Arc::new(MemoryLedger::new(Arc::clone(&clock)));
         let core = Arc::new(WatchingCore {
@@ -124,6 +154,7 @@ impl World {
             calls: Mutex::default(),
             posted: Mutex::default(),
             violations: Mutex::default(),
+            late,
         });
         let relay = Relay {
             ledger: Arc::clone(&ledger) as _,
@@ -204,7 +235,7 @@ impl World {
 
 #[test]
 fn a_panic_in_the_cores_client_gives_the_row_up_to_the_sweep_and_the_relay_lives_on() {
-    let world = World::new(Random::seeded("panic"));
+    let world = World::punctual(Random::seeded("panic"));
     let mut panicked = None;
     while panicked.is_none() {
         let telegram = Telegram::new("");
@@ -230,7 +261,7 @@ fn a_panic_in_the_cores_client_gives_the_row_up_to_the_sweep_and_the_relay_lives
 fn a_random_crowd_never_gets_a_second_call_of_an_attempt_and_always_the_same_final_bytes() {
     let mut random = Random::seeded("crowd");
     for _ in 0..40 {
-        let world = World::new(random.fork());
+        let world = World::late(random.fork());
         let telegrams: Vec<Telegram> = (0..5).map(|_| Telegram::new("")).collect();
         let finals = Mutex::new(HashMap::<String, Vec<u8>>::new());
         thread::scope(|scope| {

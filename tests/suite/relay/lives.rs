@@ -3,8 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "a test that can't go on has failed")]
 
 use std::io::Write;
+use std::sync::Mutex;
+use std::thread;
 
-use crate::support::channel::{Channel, Telegram, code, guid, http};
+use crate::support::channel::{Channel, Telegram, code, guid, http, http_request};
 use crate::support::relays::{Process, World, program};
 use crate::support::wait::wait_until;
 
@@ -48,6 +50,89 @@ fn sigterm_takes_nothing_new_lets_the_call_in_flight_end_and_exits_0() {
     assert_eq!(relay.wait().code(), Some(0), "{}", relay.log());
     assert_eq!(world.ledger.told(&held.guid), "DONE 0000 1");
     assert!(world.owner_files().is_empty(), "who leaves in order leaves nothing behind");
+}
+
+#[test]
+fn sigterm_is_the_same_for_http_channels() {
+    let world = World::new();
+    let mut relay = world.process(PATIENT);
+    let (held, new) = (Telegram::new("HOLD"), Telegram::new(""));
+    let [mut first, mut open] = [(); 2].map(|()| Channel::connect(relay.at.http).unwrap());
+    open.0.write_all(&http_request(&Telegram::new(""))).unwrap();
+    assert_eq!(code(&open.read_http()), "0000");
+    first.0.write_all(&http_request(&held)).unwrap();
+    world.core.wait_for_call(&held.guid);
+    relay.signal("TERM");
+    wait_until("it stops", || http(relay.at.admin, "GET", "/readyz", b"").status == 503);
+    open.0.write_all(&http_request(&new)).unwrap();
+    assert_eq!(code(&open.read_http()), "E907", "an open connection is still answered");
+    assert_eq!(world.ledger.told(&new.guid), "nothing");
+    world.core.release();
+    assert_eq!(code(&first.read_http()), "0000");
+    assert_eq!(relay.wait().code(), Some(0), "{}", relay.log());
+    assert_eq!(world.ledger.told(&held.guid), "DONE 0000 1");
+}
+
+/// Whoever gets no answer from a relay that stops can be sure that it has not begun.
+#[test]
+fn a_relay_that_stops_under_load_owes_nobody_a_reply_and_leaves_nothing_sent() {
+    let world = World::new();
+    for front in ["tcp", "http"] {
+        let mut relay = world.process(PATIENT);
+        let unanswered = Mutex::new(Vec::new());
+        thread::scope(|scope| {
+            for _ in 0..8 {
+                let to = if front == "tcp" { relay.at.tcp } else { relay.at.http };
+                let (channel, unanswered) = (Channel::connect(to).unwrap(), &unanswered);
+                scope.spawn(move || {
+                    let telegram = send_until_closed(channel, front);
+                    unanswered.lock().unwrap().push(telegram);
+                });
+            }
+            let before = world.core.books().calls.len();
+            wait_until("a load", || world.core.books().calls.len() > before + 200);
+            relay.signal("TERM");
+            assert_eq!(relay.wait().code(), Some(0), "{}", relay.log());
+        });
+        for telegram in unanswered.lock().unwrap().iter() {
+            assert_eq!(world.ledger.told(&telegram.guid), "nothing", "{front}");
+            assert_eq!(world.core.calls(&telegram.guid), 0, "{front}");
+        }
+        assert_eq!(world.ledger.number("SELECT count(*) FROM tx WHERE state <> 'DONE'"), 0);
+        assert!(world.owner_files().is_empty());
+    }
+}
+
+/// Sends new transfers until the connection dies; the one that got no answer.
+fn send_until_closed(mut channel: Channel, front: &str) -> Telegram {
+    loop {
+        let telegram = Telegram::new("");
+        let bytes = if front == "tcp" { telegram.bytes() } else { http_request(&telegram) };
+        let answered = channel.0.write_all(&bytes).and_then(|()| {
+            if front == "tcp" { channel.read_with(8) } else { channel.try_read_http() }
+        });
+        match answered {
+            Ok(reply) => assert!(["0000", "E907"].contains(&code(&reply))),
+            Err(_) => return telegram,
+        }
+    }
+}
+
+#[test]
+fn relays_that_start_at_once_on_a_ledger_that_is_not_there_yet_make_one() {
+    let world = World::new();
+    let relays: Vec<Process> = thread::scope(|scope| {
+        let starting: Vec<_> = (0..4).map(|_| scope.spawn(|| world.process(&[]))).collect();
+        starting.into_iter().map(|relay| relay.join().unwrap()).collect()
+    });
+    let telegram = Telegram::new("");
+    let reply = relays[0].at.ask(&telegram);
+    for relay in &relays {
+        assert_eq!(relay.at.ask(&telegram), reply);
+        assert_eq!(relay.at.code(&Telegram::new("")), "0000");
+    }
+    assert_eq!(world.core.calls(&telegram.guid), 1);
+    assert_eq!(world.ledger.number("SELECT count(*) FROM tx"), 5);
 }
 
 #[test]

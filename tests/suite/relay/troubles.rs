@@ -3,7 +3,7 @@
 
 use std::io::Write;
 
-use crate::support::channel::{BLANK_BODY, Telegram, code, err_sys};
+use crate::support::channel::{BLANK_BODY, Channel, Telegram, code, err_sys, http_request};
 use crate::support::relays::World;
 use crate::support::wait::wait_until;
 
@@ -76,17 +76,27 @@ fn a_ledger_that_takes_no_result_means_e901_and_an_unknown_that_an_inquiry_settl
 fn a_channel_that_hangs_up_cancels_nothing() {
     let world = World::new();
     let relay = world.relay();
-    let (closing, resetting) = (Telegram::new("HOLD"), Telegram::new("HOLD"));
-    let (mut one, mut other) = (relay.at.connect(), relay.at.connect());
-    one.0.write_all(&closing.bytes()).unwrap();
-    other.0.write_all(&resetting.bytes()).unwrap();
-    world.core.wait_for_call(&closing.guid);
-    world.core.wait_for_call(&resetting.guid);
-    drop(one);
-    other.reset();
-    assert_eq!(relay.at.code(&closing), "E903", "it is still under way");
+    let telegrams = [(); 4].map(|()| Telegram::new("HOLD"));
+    let mut channels = Vec::new();
+    for (n, telegram) in telegrams.iter().enumerate() {
+        let (to, bytes) = if n < 2 {
+            (relay.at.tcp, telegram.bytes())
+        } else {
+            (relay.at.http, http_request(telegram))
+        };
+        let mut channel = Channel::connect(to).unwrap();
+        channel.0.write_all(&bytes).unwrap();
+        world.core.wait_for_call(&telegram.guid);
+        channels.push(channel);
+    }
+    for (n, channel) in channels.into_iter().enumerate() {
+        if n % 2 == 0 { drop(channel) } else { channel.reset() }
+    }
+    for telegram in &telegrams {
+        assert_eq!(relay.at.code(telegram), "E903", "it is still under way");
+    }
     world.core.release();
-    for telegram in [&closing, &resetting] {
+    for telegram in &telegrams {
         wait_until("the record", || world.ledger.told(&telegram.guid) == "DONE 0000 1");
         assert_eq!(relay.at.code(telegram), "0000");
         assert_eq!(world.core.calls(&telegram.guid), 1);

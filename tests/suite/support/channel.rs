@@ -143,6 +143,23 @@ impl Channel {
         self.read_with(8)
     }
 
+    /// Reads the answer to an HTTP request, as far as the telegram in it.
+    pub fn read_http(&mut self) -> Vec<u8> {
+        self.try_read_http().expect("an answer")
+    }
+
+    /// The same; the relay may be gone.
+    pub fn try_read_http(&mut self) -> std::io::Result<Vec<u8>> {
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            self.0.read_exact(&mut byte)?;
+            head.extend(byte);
+        }
+        assert!(head.starts_with(b"HTTP/1.1 200"), "{}", String::from_utf8_lossy(&head));
+        self.read_with(8)
+    }
+
     /// Reads one telegram whose length stands in its first 8 digits.
     pub fn read(&mut self) -> Vec<u8> {
         self.read_with(8).expect("a telegram")
@@ -189,6 +206,12 @@ impl HttpReply {
         let prefix = format!("{name}: ");
         self.headers.iter().find_map(|line| line.strip_prefix(&prefix))
     }
+}
+
+/// The bytes of a telegram's HTTP request, over a connection that is kept.
+pub fn http_request(telegram: &Telegram) -> Vec<u8> {
+    let head = "POST /telegram HTTP/1.1\r\nHost: x\r\nContent-Length: 208\r\n\r\n";
+    [head.as_bytes(), &telegram.bytes()].concat()
 }
 
 /// One HTTP exchange over a connection of its own.
