@@ -2,10 +2,13 @@
 
 mod conformance;
 mod core_client;
+mod crash;
 mod http_server;
+mod layouts;
 mod ledger_model;
 mod ledgers;
 mod orphans;
+mod relay;
 mod simulated_core;
 mod sqlite_ledger;
 mod support;
