@@ -802,17 +802,22 @@ fn a_reader_never_sees_half_of_an_operation() {
 }
 
 #[test]
-fn whoever_asks_a_writer_that_died_is_told_so() {
+fn a_writer_that_died_is_heard_of_and_whoever_asks_it_is_told_so() {
     let dir = scratch();
     let path = empty_ledger(dir.path());
-    let committed: Box<dyn Fn(Duration, usize) + Send> =
-        Box::new(|_, _| panic!("an observer of ours"));
-    let hooks = Hooks { committed: Some(committed), ..Hooks::default() };
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&told);
+    let hooks = Hooks {
+        committed: Some(Box::new(|_, _| panic!("an observer of ours"))),
+        sync_failed: Some(Box::new(move |error| heard.lock().unwrap().push(error.clone()))),
+        ..Hooks::default()
+    };
     let (ledger, _) = SqliteLedger::open(&path, Access::Routine, HandClock::new(), hooks).unwrap();
     claimed(&ledger, "G");
     assert_eq!(ledger.claim(&claim("H")), Err(LedgerError::Closed));
     assert_eq!(ledger.record(&record("G", 1, DONE)), Err(LedgerError::Closed));
     assert!(matches!(ledger.find(&id("G")).unwrap(), Found::Row(_)), "what it answered is there");
+    assert_eq!(*told.lock().unwrap(), [LedgerError::Closed], "the process has to stop");
 }
 
 #[test]

@@ -45,7 +45,8 @@ pub struct SqliteLedger {
 pub struct Hooks {
     /// Called after each commit.
     pub committed: Option<CommitObserver>,
-    /// Called once when fsync failed: the process must stop, it can't know what is on disk.
+    /// Called once when nothing can be written any more: fsync failed (what is on disk is not known), or the writer's thread
+    /// panicked. The process must stop: its claims are taken over only when it is dead.
     pub sync_failed: Option<SyncFailure>,
     /// Called when the ballast was laid, used, or can't be laid.
     pub ballast: Option<BallastObserver>,
