@@ -817,7 +817,8 @@ fn a_writer_that_died_is_heard_of_and_whoever_asks_it_is_told_so() {
     assert_eq!(ledger.claim(&claim("H")), Err(LedgerError::Closed));
     assert_eq!(ledger.record(&record("G", 1, DONE)), Err(LedgerError::Closed));
     assert!(matches!(ledger.find(&id("G")).unwrap(), Found::Row(_)), "what it answered is there");
-    assert_eq!(*told.lock().unwrap(), [LedgerError::Closed], "the process has to stop");
+    wait_for("the process is told to stop", || !told.lock().unwrap().is_empty());
+    assert_eq!(*told.lock().unwrap(), [LedgerError::Closed]);
 }
 
 #[test]
