@@ -939,6 +939,8 @@ fn a_ledger_on_a_read_only_disk_is_refused_with_a_remedy() {
         let told = try_open(&path, access).map(|_| "opened").unwrap_err().to_string();
         assert!(told.contains("can't be written") && told.contains("must be writable"), "{told}");
     }
+    let unreadable = try_open(&path, Access::Read).map(|_| "opened").unwrap_err().to_string();
+    assert!(unreadable.contains("can't be read"), "a log can't be begun: {unreadable}");
     let missing = try_open(&dir.path().join("new.db"), SERVE).map(|_| "opened").unwrap_err();
     assert!(matches!(missing, OpenError::Io { .. }), "{missing}");
 }
