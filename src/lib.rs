@@ -31,4 +31,5 @@ pub mod code;
 pub mod guid;
 pub mod http_server;
 pub mod limits;
+pub mod outbox;
 pub mod state;
