@@ -2,7 +2,6 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver as Inbox, channel};
@@ -145,7 +144,7 @@ fn what_is_no_http_or_ends_too_early_is_passed_on_or_no_acknowledgement() {
         format!("HTTP/1.1 200 OK\r\ncontent-length: 500\r\n\r\n{ACK}"),
         format!("HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n{ACK}"),
     ] {
-        let (url, _seen, _) = closing(answer.clone().into_bytes());
+        let (url, _seen) = closing(answer.clone().into_bytes());
         let refused = send_http(&url, &event("a", 3), 1.0);
         assert!(
             matches!(refused, Err(OutboxError::Http(_) | OutboxError::Delivery(_))),
@@ -155,7 +154,7 @@ fn what_is_no_http_or_ends_too_early_is_passed_on_or_no_acknowledgement() {
 }
 
 /// As [`fake`], but the server closes first.
-fn closing(answer: Vec<u8>) -> (String, Inbox<Seen>, ()) {
+fn closing(answer: Vec<u8>) -> (String, Inbox<Seen>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/events", listener.local_addr().unwrap());
     let (seen_in, seen) = channel();
@@ -164,7 +163,7 @@ fn closing(answer: Vec<u8>) -> (String, Inbox<Seen>, ()) {
         let _ = seen_in.send(read_request(&stream));
         let _ = stream.write_all(&answer);
     });
-    (url, seen, ())
+    (url, seen)
 }
 
 #[test]
@@ -225,7 +224,7 @@ struct Warehouse {
 
 impl Warehouse {
     fn open() -> Warehouse {
-        Warehouse::with_fault(|_| Ok(()))
+        Warehouse::with_fault(no_fault)
     }
 
     fn with_fault(
@@ -348,8 +347,7 @@ fn a_sink_that_is_locked_for_too_long_acknowledges_nothing() {
     assert_eq!(warehouse.post(r#"{"id":"a","qty":3}"#).0, 200);
 }
 
-fn fill(path: &Path, stores: &Stores, events: usize) {
-    assert_eq!(path, stores.source);
+fn fill(stores: &Stores, events: usize) {
     let source = stores.open(Role::Source);
     for n in 0..events {
         enqueue(&source, &event(&format!("e{n}"), 2), &mut no_fault).unwrap();
@@ -360,7 +358,7 @@ fn fill(path: &Path, stores: &Stores, events: usize) {
 fn several_dispatchers_on_one_source_are_harmless() {
     let warehouse = Warehouse::open();
     let stores = &warehouse.stores;
-    fill(&stores.source, stores, 60);
+    fill(stores, 60);
     let marked = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for _ in 0..3 {
@@ -384,18 +382,16 @@ fn several_dispatchers_on_one_source_are_harmless() {
 fn a_sender_outlives_the_connections_that_its_receiver_closes() {
     let warehouse = Warehouse::open();
     let stores = &warehouse.stores;
-    fill(&stores.source, stores, 3);
+    fill(stores, 3);
     let source = stores.open(Role::Source);
     let sender = HttpSender::new(&warehouse.url(), 1.0).unwrap();
     let mut send = |event: Event| sender.send(&event);
     assert_eq!(dispatch(&source, &mut send, 2, &mut no_fault).unwrap(), 2);
     warehouse.receiver.shutdown(PATIENCE);
     // The same address, a new receiver: the old connection is seen to be closed, and not used.
-    let mut listener = None;
     let at = warehouse.receiver.local_addr();
     eventually("the address is free again", || TcpListener::bind(at).is_ok());
-    listener.replace(TcpListener::bind(at).unwrap());
-    let _second = Receiver::start(&stores.sink, listener.unwrap()).unwrap();
+    let _second = Receiver::start(&stores.sink, TcpListener::bind(at).unwrap()).unwrap();
     assert_eq!(dispatch(&source, &mut send, 2, &mut no_fault).unwrap(), 1);
     warehouse.holds(&["e0|2", "e1|2", "e2|2"], 6);
 }

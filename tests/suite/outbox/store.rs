@@ -12,7 +12,7 @@ use super::{Stores, event, execute, rows, rows_on, sink_rows, texts};
 
 const SCHEMA: &str = "SELECT sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%' ORDER BY name";
 
-fn is_no_store<T: std::fmt::Debug>(result: Result<T, OutboxError>, what: &str) {
+fn is_no_store<T: std::fmt::Debug>(result: &Result<T, OutboxError>, what: &str) {
     assert!(matches!(result, Err(OutboxError::Store { .. })), "{what}: {result:?}");
 }
 
@@ -138,7 +138,7 @@ fn a_table_of_ours_with_other_columns_is_an_error_and_stays_as_it_was() {
     {
         let path = stores.dir.path().join(n.to_string());
         execute(&path, sql);
-        is_no_store(open_store(&path, role), sql);
+        is_no_store(&open_store(&path, role), sql);
         refused_and_unchanged(&path, role);
     }
 }
@@ -211,11 +211,11 @@ fn open_existing_creates_nothing_and_wants_the_whole_store() {
     assert!(role_of(&stores.source).is_err());
     assert!(!stores.source.exists());
     std::fs::write(&stores.source, "").unwrap();
-    is_no_store(open_existing(&stores.source, Role::Source), "an empty file");
-    is_no_store(role_of(&stores.source), "an empty file");
+    is_no_store(&open_existing(&stores.source, Role::Source), "an empty file");
+    is_no_store(&role_of(&stores.source), "an empty file");
     assert_eq!(std::fs::metadata(&stores.source).unwrap().len(), 0);
     execute(&stores.sink, "CREATE TABLE inbox (id TEXT PRIMARY KEY, qty INTEGER NOT NULL)");
-    is_no_store(open_existing(&stores.sink, Role::Sink), "half a sink");
+    is_no_store(&open_existing(&stores.sink, Role::Sink), "half a sink");
     stores.open(Role::Sink);
     assert!(open_existing(&stores.sink, Role::Sink).is_ok());
 }
