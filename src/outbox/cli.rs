@@ -2,7 +2,6 @@
 //!
 //! Every option is checked before a store is opened. Exit codes: 0; 1 a failure, with one line on stderr; 2 usage or a value error.
 
-use std::error::Error;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -13,6 +12,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use super::error::{chain, printable};
 use super::{
     Dispatched, Event, HttpSender, LIMIT_DEFAULT, OutboxError, Receiver, Role, Status, Stopped,
     dispatch_all, dispatch_batch, enqueue, no_fault, open_existing, open_store, parse_event,
@@ -329,24 +329,6 @@ fn in_store(db: &Path) -> impl Fn(OutboxError) -> Failure {
         }
         other => other.into(),
     }
-}
-
-/// An error and its causes in one line.
-pub(super) fn chain(error: &dyn Error) -> String {
-    let mut line = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        line = format!("{line}: {cause}");
-        next = cause.source();
-    }
-    printable(&line)
-}
-
-/// Control characters would break the line, or the terminal.
-fn printable(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() })
-        .collect()
 }
 
 /// A line on stdout. A reader that has closed the pipe wants no more: that is no failure.

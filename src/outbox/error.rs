@@ -77,3 +77,24 @@ impl OutboxError {
         OutboxError::Fault(error.into())
     }
 }
+
+/// An error and its causes in one line.
+pub(super) fn chain(error: &dyn Error) -> String {
+    let mut line = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        // SQLite's bare code says again what the error above it has said in words.
+        if !cause.is::<rusqlite::ffi::Error>() {
+            line = format!("{line}: {cause}");
+        }
+        next = cause.source();
+    }
+    printable(&line)
+}
+
+/// Without control characters: they would break the line, or the terminal.
+pub(super) fn printable(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() })
+        .collect()
+}

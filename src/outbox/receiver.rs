@@ -11,6 +11,7 @@ use hyper::Method;
 use rusqlite::Connection;
 use serde_json::json;
 
+use super::error::chain;
 use super::{Event, OutboxError, Point, Role, no_fault, open_store, parse_event, receive};
 use crate::http_server::{Handler, HttpServer, Limits, Request, Response};
 use crate::limits::{EVENT_BYTES_MAX, RECEIVER_CONNECTIONS_MAX, RECEIVER_WORKERS_MAX};
@@ -123,7 +124,7 @@ impl Handler for Inbox {
             Err(error @ OutboxError::Value(_)) => Response::text(400, &error.to_string()),
             Err(error @ OutboxError::Conflict { .. }) => Response::text(409, &error.to_string()),
             Err(error) => {
-                tracing::error!(error = %super::cli::chain(&error), "an event was not acknowledged");
+                tracing::error!(error = %chain(&error), "an event was not acknowledged");
                 Response::text(500, "the store failed: send it again later")
             }
         }
