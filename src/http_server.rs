@@ -473,7 +473,9 @@ async fn respond(
         line.leave_unread();
     }
     line.writing();
-    written(response, left_unread, line)
+    // The connection's own task may hear of the end a moment later than this one.
+    let is_last = !*front.serve_until.borrow();
+    written(response, left_unread || is_last, line)
 }
 
 /// Reads the request whole; otherwise the answer to give, and whether some of the request stays unread.
