@@ -326,6 +326,24 @@ fn a_client_that_hangs_up_does_not_cancel_its_call() {
 }
 
 #[test]
+fn clients_that_hang_up_at_once_do_not_queue_more_calls_than_there_are_places() {
+    let theatre = Theatre::open(Limits { connections_max: 3, ..small() });
+    for _ in 0..3 {
+        let mut stream = theatre.connect();
+        stream.write_all((post("/echo", "x") + &post("/hold", "")).as_bytes()).unwrap();
+        theatre.entered.recv_timeout(PATIENCE).unwrap();
+        // An answer that came and was not read: closing is a reset, which ends the connection and not the call.
+        stream.peek(&mut [0]).unwrap();
+    }
+    assert!(closed(&mut theatre.connect()), "each call keeps its place");
+    for _ in 0..3 {
+        theatre.release.send(()).unwrap();
+        theatre.finished.recv_timeout(PATIENCE).unwrap();
+    }
+    eventually("all are gone", || theatre.server.connections() == 0);
+}
+
+#[test]
 fn a_client_that_closes_its_sending_side_still_gets_its_answer() {
     let theatre = Theatre::open(small());
     let mut stream = theatre.connect();
