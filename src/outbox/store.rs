@@ -170,6 +170,10 @@ fn connect(path: &Path, create: OpenFlags) -> Result<Connection, OutboxError> {
     if path.as_os_str().is_empty() || path == Path::new(":memory:") {
         return Err(OutboxError::Value(format!("path `{}` names no file", path.display())));
     }
+    // SQLite takes a file of one byte for an empty database, and would overwrite it.
+    if std::fs::metadata(path).is_ok_and(|file| file.len() == 1) {
+        return Err(no_store(path, "it is no database".to_owned()));
+    }
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | create;
     let con = Connection::open_with_flags(path, flags)?;
     con.busy_timeout(OUTBOX_BUSY_TIMEOUT)?;

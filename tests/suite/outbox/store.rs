@@ -146,9 +146,12 @@ fn a_table_of_ours_with_other_columns_is_an_error_and_stays_as_it_was() {
 #[test]
 fn a_file_that_is_no_database_is_an_error_and_stays_as_it_was() {
     let stores = Stores::new();
-    std::fs::write(&stores.source, "minutes of the meeting, page 1\n".repeat(99)).unwrap();
-    refused_and_unchanged(&stores.source, Role::Source);
-    refused_and_unchanged(&stores.source, Role::Sink);
+    let long = "minutes of the meeting, page 1\n".repeat(99);
+    for text in [long.as_str(), "\n", "no", "minutes"] {
+        std::fs::write(&stores.source, text).unwrap();
+        refused_and_unchanged(&stores.source, Role::Source);
+        refused_and_unchanged(&stores.source, Role::Sink);
+    }
     assert!(open_store(stores.dir.path(), Role::Source).is_err(), "a folder");
     assert!(open_store(&stores.dir.path().join("no/where.db"), Role::Source).is_err());
     for path in ["", ":memory:"] {
