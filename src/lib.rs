@@ -26,10 +26,17 @@
 //! Imports go downwards only: `state, guid, code, limits` ← `telegram, engine::decide` ← `clock, ledger, core_api, http_server` ← `engine`
 //! ← `server, outbox, console, cli` ← `main`. A test (`tests/suite/tidy.rs`) holds these walls.
 
+pub mod cli;
 pub mod clock;
 pub mod code;
+pub mod core_api;
+pub mod engine;
 pub mod guid;
 pub mod http_server;
+pub mod ledger;
 pub mod limits;
 pub mod outbox;
+pub mod server;
 pub mod state;
+pub mod telegram;
+pub mod visible;

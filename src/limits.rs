@@ -11,6 +11,62 @@ pub const CORE_ANSWER_BYTES_MAX: u64 = 1024 * 1024;
 /// How much of an answer that was none is kept in the history: enough to recognise a proxy's error page.
 pub const SEEN_BYTES_MAX: usize = 512;
 
+/// How long a claim waits for another process's write lock. A channel waits for its answer; after a second it is better told E909.
+pub const CLAIM_TRY_MS: u64 = 1_000;
+
+/// How long a result is tried: the money may have moved, so it is worth more patience than a claim, but the channel waits too.
+pub const RECORD_TRY_MS: u64 = 5_000;
+
+/// Pause between two tries of a result when the disk is full or fails: long enough for room to appear, short beside the five seconds.
+pub const RECORD_PAUSE_MS: u64 = 50;
+
+/// Pause between two looks at another process's write lock. SQLite's own handler sleeps up to 100 ms; two relays on one file would starve each other.
+pub const LOCK_POLL_MS: u64 = 1;
+
+/// How often opening tries for the write lock, a [`LOCK_POLL_MS`] apart: about five seconds. Nobody's payment waits for it.
+pub const OPEN_TRIES_MAX: i32 = 5_000;
+
+/// Operations that share one commit. More gains nothing (the sync is paid for many times over) and makes the first one wait.
+pub const BATCH_OPERATIONS_MAX: usize = 512;
+
+/// Operations that wait for the writer. Each belongs to a thread that waits for its answer, so threads bound it too.
+pub const WRITER_QUEUE_OPERATIONS_MAX: usize = 4_096;
+
+/// How long the writer sleeps when nobody asks: so often it looks after the ballast unasked.
+pub const WRITER_IDLE_SECS: u64 = 1;
+
+/// Room kept on the disk for results: a thousand calls in flight at four pages of 4 KiB each (row, index, count, history), as if each were committed alone and the log never cut.
+pub const BALLAST_BYTES: u64 = 16 * 1024 * 1024;
+
+/// Pause between two tries to lay the ballast: a full disk must not be written full again and again while results need what is left.
+pub const BALLAST_RETRY_SECS: u64 = 5;
+
+/// Connections that read the ledger at once: two cores answer tens of thousands of look-ups a second, and each costs up to 2 MB.
+pub const READERS_MAX: usize = 4;
+
+/// How long a reader waits for SQLite; in WAL mode readers wait only while a file is recovered.
+pub const READER_BUSY_MS: u64 = 1_000;
+
+/// The WAL is cut back to this after a checkpoint (a long reader may have let it grow), and the writer empties one that is longer.
+pub const WAL_BYTES_KEPT: u64 = 64 * 1024 * 1024;
+
+/// How long the writer waits for readers to leave a log that it empties: claims wait meanwhile, and reads take milliseconds.
+pub const WAL_CUT_TRY_MS: u64 = 100;
+
+/// Pause between two tries to empty a long log: while somebody reads for long, claims are not to be held up again and again.
+pub const WAL_CUT_PAUSE_SECS: u64 = 5;
+
+/// Rows that a purge deletes in one transaction: claims wait for it, so it takes milliseconds, not seconds.
+pub const PURGE_BATCH_ROWS: usize = 500;
+
+/// Rows of the table that a purge looks at in one read: bounds the read transaction, so that the WAL can be cut.
+pub const PURGE_SCAN_ROWS: i64 = 20_000;
+
+/// Rows in one page: bounds memory and the read transaction.
+pub const PAGE_ROWS_MAX: usize = 1_000;
+
+/// Lines of history shown of one transfer. A transfer has a handful; the bound is for one that was reprocessed for years.
+pub const HISTORY_LINES_MAX: usize = 1_000;
 /// Open connections of one HTTP server. Each holds a few KiB of buffers and one file; a thousand is far beyond what a bank's channels open, far below what a process may have.
 pub const HTTP_CONNECTIONS_MAX: usize = 1024;
 
@@ -97,3 +153,97 @@ pub const RECEIVER_CONNECTIONS_MAX: usize = 64;
 
 /// How long a stopping receiver lets a commit under way end: the busy timeout and then some.
 pub const RECEIVER_GRACE: Duration = Duration::from_secs(3);
+
+/// Connect failures in a row after which reprocess stops: the core is down, and each further row would only use up an attempt.
+pub const REPROCESS_FAILURES_MAX: u32 = 3;
+
+/// The longest pause between two batches of a purge: even a slow disk's purge ends some day.
+pub const PURGE_PAUSE_MS_MAX: u64 = 500;
+/// The most digits of a number field: 19 nines still fit a u64, so no sum of money ever goes through a float.
+pub const NUMBER_DIGITS_MAX: usize = 19;
+
+/// The longest layout file that is read. The widest real one has a few hundred fields, some tens of kilobytes.
+pub const LAYOUT_FILE_BYTES_MAX: u64 = 1024 * 1024;
+
+/// How many bytes of a field an error shows: a number field whole, never much of a telegram.
+pub const FOUND_BYTES_MAX: usize = 32;
+/// Connect timeout to the core: look-up, all its addresses and TLS together. Within a data centre a connect takes milliseconds; a lost SYN is repeated after one second.
+pub const CORE_CONNECT_TIMEOUT_S: &str = "1";
+
+/// Read timeout to the core: the whole answer, from the last byte of the request. Longer than a healthy core's slowest transfer, shorter than a channel's patience.
+pub const CORE_READ_TIMEOUT_S: &str = "3";
+
+/// How long an unused connection to the core is kept for the next call. Servers close idle ones after 5 s and more; well below that, a close seldom meets a call.
+pub const CORE_IDLE_S: &str = "1";
+
+/// How many unused connections to the core are kept at most: no more than calls in flight, and a bound on open files.
+pub const CORE_IDLE_CONNECTIONS_MAX: usize = 8192;
+
+/// The longest head (status line and headers) of an answer. Some hundred bytes are usual. Less than the input buffer, which has to hold it whole.
+pub const CORE_HEAD_BYTES_MAX: usize = 6 * 1024;
+
+/// What is read from the core at once. ureq's own 128 KiB would be gigabytes at 5,000 calls in flight.
+pub const CORE_INPUT_BUFFER_BYTES: usize = 8 * 1024;
+
+/// What is written to the core at once. The head of a request has to fit; a longer body takes several writes.
+pub const CORE_OUTPUT_BUFFER_BYTES: usize = 4 * 1024;
+
+/// How many addresses of one name are tried: as many as ureq takes.
+pub const CORE_ADDRESSES_MAX: usize = 16;
+
+/// Pause between two orphan sweeps: a resend after a crash is told E903 for so long at most.
+pub const SWEEP_PAUSE: Duration = Duration::from_secs(2);
+
+/// What calls in flight may take beyond their timeouts when the relay stops: five seconds for a stubborn ledger, and some for slow channels.
+pub const STOP_MARGIN: Duration = Duration::from_secs(10);
+
+/// How long a stopping front tries to wake its own accept.
+pub const WAKE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Pause after a connection that could not be taken (no files, no threads): trying at once would spin.
+pub const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// The stack of a connection's thread. Virtual until it is used; TLS and JSON of the core's client need the most.
+pub const CONNECTION_STACK_BYTES: usize = 512 * 1024;
+
+/// What is read at once from a channel: a telegram is a few hundred bytes, and this lies on the thread's stack.
+pub const CHANNEL_READ_BYTES: usize = 4 * 1024;
+
+/// How long a channel may take to accept a reply: one that never reads must not hold its thread for ever.
+pub const CHANNEL_WRITE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long the rest of a telegram may take once its first byte is there.
+pub const TELEGRAM_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long a channel's connection may say nothing, unless configured: channels keep connections open all day and poll every minute or so.
+pub const CHANNEL_IDLE_TIMEOUT_S: u64 = 3_600;
+
+/// Connections of channels at once, unless configured: each costs a thread, a file and some KiB.
+pub const CONNECTIONS_MAX: usize = 16_384;
+
+/// Calls of the core at once, unless configured.
+pub const IN_FLIGHT_MAX: usize = 1_024;
+
+/// Threads of the HTTP front beyond those for calls in flight: resends of what is settled must be answered when the relay is full.
+pub const HTTP_SPARE_WORKERS: usize = 64;
+
+/// The longest time the core may take to execute a transfer it has heard, unless configured. An inquiry before that time proves nothing.
+pub const CORE_LATE_MAX_S: &str = "60";
+
+/// What `--orphan-after` is beyond the two timeouts, unless configured.
+pub const ORPHAN_MARGIN_S: u64 = 30;
+
+/// Threads of a simulated core: its calls wait, they don't compute.
+pub const SIMULATED_THREADS: usize = 2;
+
+/// The longest request that a simulated core takes: any telegram as JSON, whose escapes can make it six times as long.
+pub const SIMULATED_BODY_BYTES_MAX: usize = 8 * TELEGRAM_BYTES_MAX;
+
+/// How long a simulated core waits before it accepts again after a failure, which is mostly a lack of files.
+pub const SIMULATED_ACCEPT_PAUSE: Duration = Duration::from_millis(10);
+
+/// How long a stopping simulated core waits for its threads. None of them blocks.
+pub const SIMULATED_STOP_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Connections that may wait to be accepted: after a network failure all channels come back at once. Linux cuts it to its own limit (4,096).
+pub const ACCEPT_QUEUE: i32 = 8_192;

@@ -2,6 +2,15 @@
 //!
 //! Knows nothing of the ledger. `http` is the real client, `simulated` the core for demos, tests and drills.
 
+mod answer;
+mod http;
+pub mod simulated;
+mod url;
+mod wire;
+
+pub use http::{CoreConfigError, HttpCore, HttpCoreConfig};
+pub use url::{BadCoreUrl, CoreUrl, Host, Scheme};
+
 use crate::code::Code;
 use crate::telegram::{ReplyBody, Request};
 
@@ -16,6 +25,19 @@ pub enum Transfer {
     NotSent(Seen),
     /// Anything else: it may have been done.
     Unknown(Seen),
+}
+
+impl Transfer {
+    /// Its name in metrics.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Transfer::Done(_) => "done",
+            Transfer::Refused(_) => "refused",
+            Transfer::NotSent(_) => "not-sent",
+            Transfer::Unknown(_) => "unknown",
+        }
+    }
 }
 
 /// What came of an inquiry.
@@ -35,7 +57,9 @@ pub struct Seen(pub String);
 
 /// The bank's system of record. It is not idempotent: every `transfer` may move money.
 pub trait Core: Send + Sync {
-    /// Calls the core once for this request; never repeats, follows or retries anything. Returns after connect and read timeout at the latest.
+    /// Calls the core once for this request; never repeats, follows or retries anything.
+    /// Returns after connect and read timeout at the latest, and one more read timeout if the core does not even take the request's bytes.
+    /// A panic in it means that the wire is not watched: the process must stop.
     fn transfer(&self, request: &Request) -> Transfer;
 
     /// Asks the core whether it has this request's transfer. Moves nothing.

@@ -12,13 +12,14 @@ use indicatif::{ProgressBar, ProgressStyle};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use super::error::{chain, printable};
+use super::error::chain;
 use super::{
     Dispatched, Event, HttpSender, LIMIT_DEFAULT, OutboxError, Receiver, Role, Status, Stopped,
     dispatch_all, dispatch_batch, enqueue, no_fault, open_existing, open_store, parse_event,
     pending, receive, role_of, source, status,
 };
 use crate::limits::{EVENT_BYTES_MAX, RECEIVER_GRACE, SEND_TIMEOUT_S_DEFAULT};
+use crate::visible::visible;
 
 /// `oncegate outbox`.
 #[derive(Debug, Args)]
@@ -266,9 +267,9 @@ fn progress(source: &rusqlite::Connection) -> ProgressBar {
 fn stopped_line(db: &Path, stopped: &Stopped) -> String {
     let why = chain(&stopped.error);
     let Some(event) = &stopped.event else {
-        return format!("store {}: {why}", printable(&db.display().to_string()));
+        return format!("store {}: {why}", visible(&db.display().to_string()));
     };
-    format!("event `{}`: {why}; it stays pending", printable(&event.id))
+    format!("event `{}`: {why}; it stays pending", visible(&event.id))
 }
 
 fn run_receive(db: &Path) -> Result<(), Failure> {
@@ -324,7 +325,7 @@ fn number<T: std::str::FromStr>(text: &str, what: &str, allowed: &str) -> Result
 fn in_store(db: &Path) -> impl Fn(OutboxError) -> Failure {
     move |error| match error {
         error @ (OutboxError::Sqlite(_) | OutboxError::Io(_) | OutboxError::Row { .. }) => {
-            let db = printable(&db.display().to_string());
+            let db = visible(&db.display().to_string());
             Failure::Failed(format!("store {db}: {}", chain(&error)))
         }
         other => other.into(),

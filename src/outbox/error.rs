@@ -5,6 +5,7 @@ use std::io;
 use std::path::PathBuf;
 
 use super::{Point, Role};
+use crate::visible::visible;
 
 /// An error of this module, or one that is passed on as it was.
 #[derive(Debug, thiserror::Error)]
@@ -89,12 +90,5 @@ pub(super) fn chain(error: &dyn Error) -> String {
         }
         next = cause.source();
     }
-    printable(&line)
-}
-
-/// Without control characters: they would break the line, or the terminal.
-pub(super) fn printable(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() })
-        .collect()
+    visible(&line)
 }

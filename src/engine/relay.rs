@@ -1,0 +1,281 @@
+//! The relay: claim, send once, record. The whole product on one screen.
+//!
+//! Knows neither HTTP nor SQL. The order is the safety: the claim is on disk before the core is called, the result is on disk
+//! before the channel hears of it, and whoever fails in between leaves a row that an inquiry can settle.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tracing::{info, warn};
+
+use super::decide::{Decision, answer, decide};
+use super::gate::{Gate, Permit};
+use crate::clock::Clock;
+use crate::code::Code;
+use crate::core_api::{Core, Seen, Transfer};
+use crate::guid::{Attempt, Guid};
+use crate::ledger::{
+    CallResult, Claim, ClaimFailed, Claimed, ClaimedAgain, Found, Ledger, LedgerError, OwnerId,
+    Record, Recorded, Row, Trail,
+};
+use crate::telegram::{Layout, Malformed, Request};
+
+/// Everything a relay needs. One per process; its methods may be called from any thread.
+pub struct Relay {
+    /// What is known, durably.
+    pub ledger: Arc<dyn Ledger>,
+    /// Whom it calls.
+    pub core: Arc<dyn Core>,
+    /// What telegrams look like.
+    pub layout: Layout,
+    /// The time for replies.
+    pub clock: Arc<dyn Clock>,
+    /// The name under which it claims; its lock is held as long as calls may begin.
+    pub owner: OwnerId,
+    /// How many calls may be in flight.
+    pub gate: Arc<Gate>,
+    /// Claims whose result could not be recorded.
+    pub given_up: Arc<GivenUp>,
+    /// Is told of each call: outcome and how long it took.
+    pub called: Option<CallObserver>,
+}
+
+/// Is told of each call of the core: done, refused, not-sent or unknown, and how long it took.
+pub type CallObserver = Box<dyn Fn(&'static str, Duration) + Send + Sync>;
+
+/// What a channel gets.
+#[derive(Debug)]
+pub struct Reply {
+    /// The reply telegram.
+    pub telegram: Vec<u8>,
+    /// Its code.
+    pub code: String,
+    /// Whether it is the stored answer of an earlier call.
+    pub replayed: bool,
+    /// Held until the reply has left: a relay that stops waits for it.
+    pub permit: Option<Permit>,
+}
+
+/// A telegram so broken that no reply can be built.
+#[derive(Debug, thiserror::Error)]
+#[error("no reply can be built: {0}")]
+pub struct Unanswerable(pub Malformed);
+
+/// Claims that their own process has given up: their results could not be recorded. The sweep takes them over.
+#[derive(Debug, Default)]
+pub struct GivenUp(Mutex<Vec<(Guid, Attempt)>>);
+
+impl GivenUp {
+    /// Gives a claim up. Its call is over, so nobody will send it any more.
+    pub fn push(&self, guid: Guid, attempt: Attempt) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push((guid, attempt));
+    }
+
+    /// Takes all of them.
+    #[must_use]
+    pub fn take(&self) -> Vec<(Guid, Attempt)> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Relay {
+    /// Answers one framed telegram. Blocks for the length of the call, if it makes one.
+    pub fn answer(&self, telegram: &[u8]) -> Result<Reply, Unanswerable> {
+        let request = match self.layout.decode_request(telegram) {
+            Ok(request) => request,
+            Err(malformed) => return self.refuse_malformed(telegram, malformed),
+        };
+        // A look first saves the writer's work for what is settled; who may call is decided by the claim alone.
+        let seen = self.ledger.find(request.guid()).unwrap_or(Found::Nothing);
+        Ok(match decide(&seen, |row| self.same(&request, row)) {
+            Decision::Claim => self.claim(&request, false),
+            Decision::ClaimAgain => self.claim(&request, true),
+            settled @ (Decision::Replay(_) | Decision::Refuse(_)) => {
+                self.tell(&request, &seen, &settled)
+            }
+        })
+    }
+
+    /// Claims, and calls if the claim was won. `again`: a FAILED row was seen.
+    fn claim(&self, request: &Request, again: bool) -> Reply {
+        let Some(permit) = self.gate.enter() else { return self.refuse(request, Code::Full) };
+        let claimed = if again { self.claim_failed(request) } else { self.claim_new(request) };
+        let mut reply = match claimed {
+            Ok(Ok(attempt)) => self.call(request, attempt),
+            Ok(Err(reply)) => reply,
+            Err(error) => {
+                warn!(guid = %request.guid(), "no claim, nothing was sent: {error}");
+                self.refuse(request, Code::NoLedger)
+            }
+        };
+        reply.permit = Some(permit);
+        reply
+    }
+
+    /// Ok(Ok): ours. Ok(Err): somebody else's, and the reply.
+    fn claim_new(&self, request: &Request) -> Result<Result<Attempt, Reply>, LedgerError> {
+        let claim = Claim {
+            guid: request.guid().clone(),
+            tx_code: request.tx_code().to_owned(),
+            request: request.bytes().to_vec(),
+            owner: self.owner.clone(),
+        };
+        let found = match self.ledger.claim(&claim)? {
+            Claimed::Claimed(attempt) => return Ok(Ok(attempt)),
+            Claimed::Found(row) => Found::Row(row),
+            Claimed::Purged => Found::Purged,
+        };
+        match decide(&found, |row| self.same(request, row)) {
+            Decision::Claim => {
+                unreachable!("a claim that found something is not decided by claiming")
+            }
+            Decision::ClaimAgain => self.claim_failed(request),
+            settled @ (Decision::Replay(_) | Decision::Refuse(_)) => {
+                Ok(Err(self.tell(request, &found, &settled)))
+            }
+        }
+    }
+
+    fn claim_failed(&self, request: &Request) -> Result<Result<Attempt, Reply>, LedgerError> {
+        let claim = ClaimFailed {
+            guid: request.guid().clone(),
+            owner: self.owner.clone(),
+            only: None,
+            trail: Trail::relay(),
+        };
+        Ok(match self.ledger.claim_failed(&claim)? {
+            ClaimedAgain::Claimed(attempt) => Ok(attempt),
+            ClaimedAgain::Lost => Err(self.refuse(request, Code::InProgress)),
+        })
+    }
+
+    /// The one call of this attempt, and its record.
+    fn call(&self, request: &Request, attempt: Attempt) -> Reply {
+        let held = Held { claim: Some((request.guid(), attempt)), given_up: &self.given_up };
+        let outcome = self.transfer(request);
+        let record =
+            record_of(&self.layout, request, attempt, outcome, self.clock.now(), Trail::relay());
+        if let Some(seen) = &record.trail.seen {
+            info!(guid = %request.guid(), code = %record.result.code(), "{seen}");
+        }
+        match self.ledger.record(&record) {
+            Ok(Recorded::Written) => {
+                held.recorded();
+                self.reply(record.response, record.result.code().to_string())
+            }
+            Ok(Recorded::Stale(row)) => {
+                held.recorded();
+                warn!(guid = %request.guid(), state = %row.state, "the row was settled meanwhile; its answer stands");
+                let found = Found::Row(row);
+                let Found::Row(row) = &found else { unreachable!("it was just made") };
+                self.tell(request, &found, &answer(row))
+            }
+            Ok(Recorded::Gone) => {
+                held.recorded();
+                warn!(guid = %request.guid(), "the row is gone; its result could not be recorded");
+                self.refuse(request, Code::Unknown)
+            }
+            Err(error) => {
+                warn!(guid = %request.guid(), "the result could not be recorded, an inquiry will settle it: {error}");
+                self.refuse(request, Code::Unknown)
+            }
+        }
+    }
+
+    fn transfer(&self, request: &Request) -> Transfer {
+        let start = self.clock.monotonic();
+        let outcome = self.core.transfer(request);
+        if let Some(called) = &self.called {
+            called(outcome.name(), self.clock.monotonic().saturating_sub(start));
+        }
+        outcome
+    }
+
+    fn same(&self, request: &Request, row: &Row) -> bool {
+        self.layout.same_content(request, &row.request)
+    }
+
+    fn tell(&self, request: &Request, found: &Found, decision: &Decision<'_>) -> Reply {
+        match decision {
+            Decision::Replay(stored) => {
+                let code = match found {
+                    Found::Row(row) => row.rsp_code.clone(),
+                    Found::Nothing | Found::Purged => None,
+                };
+                Reply { replayed: true, ..self.reply(stored.to_vec(), code.unwrap_or_default()) }
+            }
+            Decision::Refuse(code) => self.refuse(request, *code),
+            Decision::Claim | Decision::ClaimAgain => unreachable!("a claim is made, not told"),
+        }
+    }
+
+    fn refuse(&self, request: &Request, code: Code) -> Reply {
+        let telegram = self.layout.error_reply(request, code, self.clock.now());
+        self.reply(telegram, code.to_string())
+    }
+
+    fn refuse_malformed(
+        &self,
+        telegram: &[u8],
+        malformed: Malformed,
+    ) -> Result<Reply, Unanswerable> {
+        let Some(reply) = self.layout.malformed_reply(telegram, self.clock.now()) else {
+            return Err(Unanswerable(malformed));
+        };
+        warn!(code = %Code::Malformed, "{malformed}");
+        Ok(self.reply(reply, Code::Malformed.to_string()))
+    }
+
+    #[expect(clippy::unused_self, reason = "reads as the relay's reply, like its siblings")]
+    fn reply(&self, telegram: Vec<u8>, code: String) -> Reply {
+        Reply { telegram, code, replayed: false, permit: None }
+    }
+}
+
+/// What is recorded of an outcome: relay and reprocess record by the same rules.
+pub(super) fn record_of(
+    layout: &Layout,
+    request: &Request,
+    attempt: Attempt,
+    outcome: Transfer,
+    at: chrono::DateTime<chrono::Utc>,
+    mut trail: Trail,
+) -> Record {
+    let (result, response) = match outcome {
+        Transfer::Done(body) => {
+            (CallResult::Definite(Code::Done), layout.done_reply(request, &body, at))
+        }
+        Transfer::Refused(code) => {
+            (CallResult::Definite(code), layout.error_reply(request, code, at))
+        }
+        Transfer::NotSent(Seen(seen)) => {
+            trail.seen = Some(seen);
+            (CallResult::NotSent, layout.error_reply(request, Code::NotSent, at))
+        }
+        Transfer::Unknown(Seen(seen)) => {
+            trail.seen = Some(seen);
+            (CallResult::Open, layout.error_reply(request, Code::Unknown, at))
+        }
+    };
+    Record { guid: request.guid().clone(), attempt, result, response, trail }
+}
+
+/// A claim that is ours until it is recorded. Dropped before (an error, a panic), it is given up to the sweep.
+struct Held<'a> {
+    claim: Option<(&'a Guid, Attempt)>,
+    given_up: &'a GivenUp,
+}
+
+impl Held<'_> {
+    fn recorded(mut self) {
+        self.claim = None;
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        if let Some((guid, attempt)) = self.claim {
+            self.given_up.push(guid.clone(), attempt);
+        }
+    }
+}

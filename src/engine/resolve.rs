@@ -1,0 +1,142 @@
+//! resolve: settles UNKNOWN rows by inquiry. Never sends a transfer.
+//!
+//! Absence is not proof: a core that is still working answers "not found" too. So only rows older than the longest time the
+//! core may take are asked about; `min_age` is that time, and the caller warns when it is short.
+
+use chrono::TimeDelta;
+
+use super::{Operator, Planned, Progress, Step, Stop};
+use crate::clock::Clock;
+use crate::code::Code;
+use crate::core_api::{Core, Inquiry, Seen};
+use crate::guid::Guid;
+use crate::ledger::{
+    Cause, Found, Ledger, LedgerError, Query, Recorded, Row, Settle, Settled, ledger_time,
+};
+use crate::state::State;
+use crate::telegram::Layout;
+
+/// What resolve works with.
+pub struct Resolve<'a> {
+    /// Where the rows are.
+    pub ledger: &'a dyn Ledger,
+    /// Whom it asks.
+    pub core: &'a dyn Core,
+    /// To read the stored requests and build the replies.
+    pub layout: &'a Layout,
+    /// The wall clock, for ages.
+    pub clock: &'a dyn Clock,
+    /// How long a row must have been UNKNOWN.
+    pub min_age: TimeDelta,
+    /// Who runs it.
+    pub operator: Operator,
+}
+
+/// What an examined row counts as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Result {
+    /// The core has it: DONE.
+    Done,
+    /// The core does not have it: FAILED, E902.
+    Failed,
+    /// Still UNKNOWN, or changed by somebody else meanwhile.
+    Left,
+}
+
+/// How many rows counted as what.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Rows of the plan.
+    pub examined: u64,
+    /// Settled as done.
+    pub done: u64,
+    /// Settled as not sent.
+    pub failed: u64,
+    /// Left as they are.
+    pub left: u64,
+}
+
+impl Resolve<'_> {
+    /// The rows that meet the conditions now, oldest first; `only` limits it to those.
+    pub fn plan(&self, only: Option<&[Guid]>) -> std::result::Result<Vec<Planned>, LedgerError> {
+        let mut query = Query::of(&[State::Unknown]);
+        query.until = Some(self.clock.now() - self.min_age);
+        super::plan(self.ledger, query, only, |_| true)
+    }
+
+    /// Asks about each row of the plan in turn.
+    pub fn run(&self, plan: &[Planned], stop: &Stop, progress: Progress<'_, Result>) -> Summary {
+        let mut summary = Summary { examined: plan.len() as u64, ..Summary::default() };
+        for planned in plan {
+            let (result, reason) = if stop.asked() {
+                (Result::Left, "not asked: stopped".to_owned())
+            } else {
+                self.ask(planned).unwrap_or_else(|error| (Result::Left, error.to_string()))
+            };
+            match result {
+                Result::Done => summary.done += 1,
+                Result::Failed => summary.failed += 1,
+                Result::Left => summary.left += 1,
+            }
+            progress(&Step { guid: planned.guid.clone(), result, reason });
+        }
+        summary
+    }
+
+    fn ask(&self, planned: &Planned) -> std::result::Result<(Result, String), LedgerError> {
+        let row = match self.ledger.find(&planned.guid)? {
+            Found::Row(row) => row,
+            Found::Nothing | Found::Purged => {
+                return Ok((Result::Left, "the row is gone".to_owned()));
+            }
+        };
+        if let Some(why) = self.not_due(planned, &row) {
+            return Ok((Result::Left, why));
+        }
+        let request = match self.layout.decode_request(&row.request) {
+            Ok(request) => request,
+            Err(error) => {
+                return Ok((Result::Left, format!("the stored request can't be read: {error}")));
+            }
+        };
+        let at = self.clock.now();
+        let (settled, response, seen) = match self.core.inquire(&request) {
+            Inquiry::Known(body) => {
+                (Settled::Known, self.layout.done_reply(&request, &body, at), "the core has it")
+            }
+            Inquiry::Absent => {
+                let reply = self.layout.error_reply(&request, Code::NotSent, at);
+                (Settled::Absent, reply, "the core does not have it")
+            }
+            Inquiry::NoAnswer(Seen(seen)) => return Ok((Result::Left, seen)),
+        };
+        let trail = self.operator.trail(Cause::Resolve).seen(seen);
+        let settle = Settle {
+            guid: row.guid.clone(),
+            attempt: row.attempt,
+            result: settled,
+            response,
+            trail,
+        };
+        Ok(match (self.ledger.settle(&settle)?, settled) {
+            (Recorded::Written, Settled::Known) => (Result::Done, seen.to_owned()),
+            (Recorded::Written, Settled::Absent) => (Result::Failed, seen.to_owned()),
+            (Recorded::Stale(row), _) => (Result::Left, changed(&row)),
+            (Recorded::Gone, _) => (Result::Left, "the row is gone".to_owned()),
+        })
+    }
+
+    /// The conditions once more, now that its turn has come.
+    fn not_due(&self, planned: &Planned, row: &Row) -> Option<String> {
+        if row.state != State::Unknown || row.attempt != planned.attempt {
+            return Some(changed(row));
+        }
+        let cutoff = ledger_time(self.clock.now() - self.min_age);
+        (row.updated_at > cutoff).then(|| format!("too young: changed at {} UTC", row.updated_at))
+    }
+}
+
+/// Why a row that the plan named is left alone.
+pub(super) fn changed(row: &Row) -> String {
+    format!("changed meanwhile: {}, attempt {}", row.state, row.attempt)
+}

@@ -1,0 +1,260 @@
+//! The ledger on SQLite: WAL, `synchronous=FULL`, one writer thread with group commit, a few readers.
+//!
+//! [`open`] makes sure that a file is a ledger, [`writer`] commits, [`ballast`] keeps room for results, [`statements`] has every
+//! SQL text of the trait's methods.
+//! Knows no telegram.
+
+use std::ops::Deref;
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use chrono::{DateTime, Utc};
+use rusqlite::Connection;
+
+use super::{
+    Claim, ClaimFailed, Claimed, ClaimedAgain, Counts, Found, HistoryLine, Ledger, LedgerError,
+    Orphan, Outline, Purge, Query, Record, Recorded, Row, Settle,
+};
+use crate::clock::Clock;
+use crate::guid::Guid;
+use crate::limits;
+
+mod ballast;
+pub mod open;
+mod statements;
+mod writer;
+
+use ballast::{Ballast, Need};
+pub use ballast::{BallastNews, BallastObserver};
+pub use open::{Access, Created, OpenError};
+use open::{Files, Place};
+use writer::Writer;
+pub use writer::{CommitObserver, SyncFailure};
+
+/// A ledger file, open.
+pub struct SqliteLedger {
+    readers: Readers,
+    /// None: opened for reading only.
+    writer: Option<Writer>,
+    clock: Arc<dyn Clock>,
+}
+
+/// What a ledger tells of itself. All are called on the writer's thread.
+#[derive(Default)]
+pub struct Hooks {
+    /// Called after each commit.
+    pub committed: Option<CommitObserver>,
+    /// Called once when fsync failed: the process must stop, it can't know what is on disk.
+    pub sync_failed: Option<SyncFailure>,
+    /// Called when the ballast was laid, used, or can't be laid.
+    pub ballast: Option<BallastObserver>,
+}
+
+impl SqliteLedger {
+    /// Opens the ledger at `path`. With [`Access::Serve`] a missing one is created and the second value says so; whatever is no
+    /// ledger is refused, and not a byte of it changes. Proves by a real write that it can be written, unless it is only read.
+    pub fn open(
+        path: &Path,
+        access: Access,
+        clock: Arc<dyn Clock>,
+        mut hooks: Hooks,
+    ) -> Result<(SqliteLedger, Created), OpenError> {
+        let (place, created) = open::prepare(path, access, clock.now())?;
+        let ballast = match access {
+            Access::Read => None,
+            Access::Serve { .. } => Some(Ballast::laid(&place, hooks.ballast.take())),
+            Access::Routine => Some(Ballast::used(&place)),
+        };
+        let writer = ballast.map(|ballast| open::writer(&place, ballast, clock.now(), hooks));
+        let writer = writer.transpose()?;
+        let readers = Readers::open(place)?;
+        Ok((SqliteLedger { readers, writer, clock }, created))
+    }
+
+    /// Where the file is: absolute, all symbolic links followed.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.readers.place.file
+    }
+
+    /// Runs `work` in a write transaction that it shares with others, and returns its value once it is on disk.
+    fn write<T: Send + 'static>(
+        &self,
+        need: Need,
+        try_ms: u64,
+        work: impl Fn(&Connection, &str) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, LedgerError> {
+        let Some(writer) = &self.writer else {
+            return Err(LedgerError::ReadOnly("it was opened for reading only".to_owned()));
+        };
+        let clock = Arc::clone(&self.clock);
+        let work = move |con: &Connection| work(con, &super::ledger_time(clock.now()));
+        writer.run(need, Instant::now() + Duration::from_millis(try_ms), work)
+    }
+
+    fn read<T>(&self, work: impl Fn(&Connection) -> rusqlite::Result<T>) -> Result<T, LedgerError> {
+        let con = self.readers.take()?;
+        work(&con).map_err(|error| writer::name(&error))
+    }
+}
+
+impl Ledger for SqliteLedger {
+    fn find(&self, guid: &Guid) -> Result<Found, LedgerError> {
+        self.read(|con| statements::find(con, guid))
+    }
+
+    fn claim(&self, claim: &Claim) -> Result<Claimed, LedgerError> {
+        let claim = claim.clone();
+        self.write(Need::Claim, limits::CLAIM_TRY_MS, move |con, now| {
+            statements::claim(con, &claim, now)
+        })
+    }
+
+    fn claim_failed(&self, claim: &ClaimFailed) -> Result<ClaimedAgain, LedgerError> {
+        let claim = claim.clone();
+        self.write(Need::Claim, limits::CLAIM_TRY_MS, move |con, now| {
+            statements::claim_failed(con, &claim, now)
+        })
+    }
+
+    fn record(&self, record: &Record) -> Result<Recorded, LedgerError> {
+        let end = Instant::now() + Duration::from_millis(limits::RECORD_TRY_MS);
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            let try_ms = u64::try_from(left.as_millis()).unwrap_or(limits::RECORD_TRY_MS);
+            let record = record.clone();
+            let tried = self
+                .write(Need::Result, try_ms, move |con, now| statements::record(con, &record, now));
+            match tried {
+                Err(LedgerError::Full | LedgerError::ReadOnly(_) | LedgerError::Failed(_))
+                    if Instant::now() < end =>
+                {
+                    std::thread::sleep(Duration::from_millis(limits::RECORD_PAUSE_MS));
+                }
+                other => return other,
+            }
+        }
+    }
+
+    fn settle(&self, settle: &Settle) -> Result<Recorded, LedgerError> {
+        let settle = settle.clone();
+        self.write(Need::Result, limits::CLAIM_TRY_MS, move |con, now| {
+            statements::settle(con, &settle, now)
+        })
+    }
+
+    fn sweep_orphans(&self, orphans: &[Orphan]) -> Result<Vec<Guid>, LedgerError> {
+        let orphans = orphans.to_vec();
+        self.write(Need::Result, limits::CLAIM_TRY_MS, move |con, now| {
+            statements::sweep(con, &orphans, now)
+        })
+    }
+
+    fn purge_batch(&self, purge: &Purge) -> Result<Vec<Guid>, LedgerError> {
+        let purge = purge.clone();
+        self.write(Need::Upkeep, limits::CLAIM_TRY_MS, move |con, now| {
+            statements::purge(con, &purge, now)
+        })
+    }
+
+    fn purgeable(
+        &self,
+        cutoff: DateTime<Utc>,
+        after: Option<i64>,
+    ) -> Result<(Vec<Guid>, Option<i64>), LedgerError> {
+        self.read(|con| statements::purgeable(con, cutoff, after))
+    }
+
+    fn outline(&self, query: &Query) -> Result<Vec<Outline>, LedgerError> {
+        self.read(|con| statements::outline(con, query))
+    }
+
+    fn page(&self, query: &Query) -> Result<Vec<Row>, LedgerError> {
+        self.read(|con| statements::page(con, query))
+    }
+
+    fn counts(&self) -> Result<Counts, LedgerError> {
+        self.read(statements::counts)
+    }
+
+    fn history(&self, guid: &Guid) -> Result<Vec<HistoryLine>, LedgerError> {
+        self.read(|con| statements::history(con, guid))
+    }
+
+    fn probe(&self) -> Result<(), LedgerError> {
+        self.write(Need::Claim, limits::CLAIM_TRY_MS, |_, _| Ok(()))
+    }
+}
+
+/// A few connections for reading, handed out one at a time. More would not read faster on the cores there are.
+struct Readers {
+    place: Place,
+    /// The ledger when it was opened: a later reader must not open another file that took its name.
+    files: Files,
+    pool: Mutex<Pool>,
+    returned: Condvar,
+}
+
+struct Pool {
+    idle: Vec<Connection>,
+    /// How many are open, idle or handed out.
+    open: usize,
+}
+
+/// A connection that is handed out. It comes back however its reading ends, or the pool would run dry.
+struct Reading<'a> {
+    readers: &'a Readers,
+    con: Option<Connection>,
+}
+
+impl Readers {
+    fn open(place: Place) -> Result<Readers, OpenError> {
+        let files = Files::of(&place)
+            .map_err(|source| OpenError::Io { path: place.given.clone(), source })?;
+        let pool = Mutex::new(Pool { idle: vec![open::reader(&place.file)?], open: 1 });
+        Ok(Readers { place, files, pool, returned: Condvar::new() })
+    }
+
+    fn take(&self) -> Result<Reading<'_>, LedgerError> {
+        let mut pool = self.pool();
+        loop {
+            if let Some(con) = pool.idle.pop() {
+                return Ok(Reading { readers: self, con: Some(con) });
+            }
+            if pool.open < limits::READERS_MAX {
+                let con = self.another()?;
+                pool.open += 1;
+                return Ok(Reading { readers: self, con: Some(con) });
+            }
+            pool = self.returned.wait(pool).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn another(&self) -> Result<Connection, LedgerError> {
+        let con = open::reader(&self.place.file).map_err(|error| match error {
+            OpenError::Ledger { source, .. } => source,
+            other => LedgerError::Failed(other.to_string()),
+        })?;
+        if self.files.in_place() { Ok(con) } else { Err(LedgerError::Moved) }
+    }
+
+    fn pool(&self) -> MutexGuard<'_, Pool> {
+        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Deref for Reading<'_> {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        self.con.as_ref().expect("it is taken back only when this is dropped")
+    }
+}
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        self.readers.pool().idle.extend(self.con.take());
+        self.readers.returned.notify_one();
+    }
+}
