@@ -33,9 +33,14 @@ pub struct Load {
     pub memo: &'static str,
     /// Makes the GUIDs of this load differ from all others'.
     pub serial: u32,
-    /// Every connection asks for the same few GUIDs again and again.
+    /// Ask for the same few GUIDs again and again.
     pub replay: bool,
+    /// Stop after so many questions, if the span is not over before.
+    pub questions_max: u64,
 }
+
+/// How many GUIDs a replay asks for.
+pub const REPLAYED: u64 = 64;
 
 /// What came of it.
 #[derive(Clone, Debug)]
@@ -101,7 +106,10 @@ async fn channel(
     let mut answer = Vec::with_capacity(1024);
     while start.elapsed() < load.span {
         let n = next.fetch_add(1, Ordering::Relaxed);
-        let question = pattern.question(if load.replay { n % 64 } else { n });
+        if n >= load.questions_max {
+            break;
+        }
+        let question = pattern.question(if load.replay { n % REPLAYED } else { n });
         let asked = Instant::now();
         stream.write_all(&question).await?;
         read_answer(&mut stream, load.tongue, &mut answer).await?;

@@ -167,18 +167,14 @@ fn measure(
         memo: if scenario.core_seconds == "0" { "RENT" } else { "SLOW" },
         serial: 1,
         replay: scenario.replay && subject == Subject::Oncegate,
+        questions_max: u64::MAX,
     };
-    // Connections, caches and, for a replay, the stored answers.
-    let warm = Load {
-        span: Duration::from_millis(300),
-        serial: if load.replay { 1 } else { 2 },
-        ..load.clone()
-    };
+    let warm = warm_up(&load);
     let warmed = load::run(&warm)?.answered;
     let (cpu, commits) = (machine::cpu_seconds(process.pid()), commits(&process)?);
     let taken = load::run(&load)?;
     let each = taken.answered as f64;
-    let asked = if load.replay { 64 } else { warmed + taken.answered };
+    let asked = if load.replay { load::REPLAYED } else { warmed + taken.answered };
     check_core(core_at, asked)?;
     let commits = match (commits, self::commits(&process)?) {
         (Some(before), Some(after)) => Some((after - before) / each),
@@ -192,6 +188,15 @@ fn measure(
         memory_mib: machine::memory_mib(process.pid()),
         commits,
     })
+}
+
+/// Connections and caches; for a replay, the answers that are then stored, asked for one after the other.
+fn warm_up(load: &Load) -> Load {
+    if load.replay {
+        let span = Duration::from_mins(1);
+        return Load { connections: 1, questions_max: load::REPLAYED, span, ..load.clone() };
+    }
+    Load { span: Duration::from_millis(300), serial: 2, ..load.clone() }
 }
 
 /// The core must have seen exactly the distinct GUIDs that were asked for, each once.
@@ -270,6 +275,7 @@ fn in_flight(directory: &Path) -> io::Result<()> {
         memo: "SLOW",
         serial: 1,
         replay: false,
+        questions_max: u64::MAX,
     };
     let taken = load::run(&load)?;
     check_core(core_at, taken.answered)?;

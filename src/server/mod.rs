@@ -16,7 +16,7 @@ use crate::engine::gate::Gate;
 use crate::engine::relay::{GivenUp, Relay};
 use crate::http_server::{HttpServer, Limits};
 use crate::ledger::owner::{LockFiles, OwnerLock};
-use crate::ledger::sqlite::{Access, Created, Hooks, OpenError, SqliteLedger};
+use crate::ledger::sqlite::{Access, BallastNews, Created, Hooks, OpenError, SqliteLedger};
 use crate::ledger::{Ledger, OwnerId, Query};
 use crate::limits;
 use crate::state::State;
@@ -272,6 +272,7 @@ fn open_ledger(
             error!("{failure}: stopping, because what this process believes may not be on disk");
             sync_failed();
         })),
+        ballast: Some(Box::new(tell_of_ballast)),
     };
     let access = Access::Serve { must_exist: config.must_exist };
     let (ledger, created) = SqliteLedger::open(&config.db, access, Arc::clone(clock), hooks)?;
@@ -282,6 +283,18 @@ fn open_ledger(
         );
     }
     Ok(Arc::new(ledger))
+}
+
+fn tell_of_ballast(news: &BallastNews) {
+    match news {
+        BallastNews::Laid => info!("ballast lies beside the ledger: there is room for results"),
+        BallastNews::NoRoom => error!(
+            "the ledger's disk is full: nothing is claimed (E909) until there is room; results still fit"
+        ),
+        BallastNews::Impossible(why) => warn!(
+            "no ballast beside the ledger ({why}): should its disk fill up, results may become UNKNOWN"
+        ),
+    }
 }
 
 fn with_suffix(path: &std::path::Path, suffix: &str) -> PathBuf {

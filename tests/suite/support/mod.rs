@@ -3,6 +3,7 @@
 pub mod calls;
 pub mod channel;
 pub mod crooked_core;
+pub mod hand_clock;
 pub mod ledger_file;
 pub mod random;
 pub mod relays;
