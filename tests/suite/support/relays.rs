@@ -49,6 +49,11 @@ impl World {
 
     /// A relay in this process, configured further by `change`.
     pub fn relay_with(&self, change: impl FnOnce(&mut Config)) -> Relay {
+        self.relay_at(Arc::new(SystemClock::new()), change)
+    }
+
+    /// The same by another clock.
+    pub fn relay_at(&self, clock: Arc<dyn Clock>, change: impl FnOnce(&mut Config)) -> Relay {
         let mut config = Config {
             db: self.ledger.path().to_owned(),
             must_exist: false,
@@ -67,7 +72,6 @@ impl World {
             sync_failed: || panic!("the disk failed to sync"),
         };
         change(&mut config);
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let server = Server::start(&config, &clock).expect("a relay");
         Relay { at: Addresses::parse(server.ready()), server: Some(server) }
     }
