@@ -69,7 +69,8 @@ impl Clock for HandClock {
 fn a_telegram_that_drips_is_given_up_though_each_byte_comes_in_time() {
     let world = World::new();
     let clock = Arc::new(HandClock::default());
-    let relay = world.relay_at(Arc::clone(&clock) as Arc<dyn Clock>, |_| {});
+    let its_clock: Arc<dyn Clock> = clock.clone();
+    let relay = world.relay_at(&its_clock, |_| {});
     let telegram = Telegram::new("");
     let mut channel = relay.at.connect();
     channel.0.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
@@ -98,6 +99,18 @@ fn a_channel_that_hangs_up_in_the_middle_of_a_telegram_has_sent_nothing() {
     channel.0.shutdown(std::net::Shutdown::Write).unwrap();
     assert!(channel.is_closed_without_a_word());
     assert_eq!(world.ledger.told(&telegram.guid), "nothing");
+}
+
+#[test]
+fn a_channel_that_has_said_all_it_had_to_say_still_gets_its_replies() {
+    let world = World::new();
+    let relay = world.relay();
+    let telegrams = [Telegram::new(""), Telegram::new("RESET")];
+    let mut channel = relay.at.connect();
+    channel.0.write_all(&telegrams.each_ref().map(Telegram::bytes).concat()).unwrap();
+    channel.0.shutdown(std::net::Shutdown::Write).unwrap();
+    assert_eq!((code(&channel.read()), code(&channel.read())), ("0000", "E901"));
+    assert!(channel.is_closed_without_a_word());
 }
 
 #[test]
