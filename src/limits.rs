@@ -172,3 +172,17 @@ pub const CORE_LATE_MAX_S: u64 = 60;
 
 /// What `--orphan-after` is beyond the two timeouts, unless configured.
 pub const ORPHAN_MARGIN_S: u64 = 30;
+/// Connections that may wait to be accepted by a simulated core: a benchmark's 5,000 calls come at once. Linux cuts it to its own limit (4096).
+pub const SIMULATED_BACKLOG: i32 = 8192;
+
+/// Threads of a simulated core: its calls wait, they don't compute.
+pub const SIMULATED_THREADS: usize = 2;
+
+/// The longest request that a simulated core takes: any telegram as JSON, whose escapes can make it six times as long.
+pub const SIMULATED_BODY_BYTES_MAX: usize = 8 * TELEGRAM_BYTES_MAX;
+
+/// How long a simulated core waits before it accepts again after a failure, which is mostly a lack of files.
+pub const SIMULATED_ACCEPT_PAUSE: Duration = Duration::from_millis(10);
+
+/// How long a stopping simulated core waits for its threads. None of them blocks.
+pub const SIMULATED_STOP_TIMEOUT: Duration = Duration::from_secs(1);

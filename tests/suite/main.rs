@@ -1,4 +1,7 @@
 //! The integration tests, one binary: a module per part of the product.
 
+mod core_client;
 mod http_server;
+mod simulated_core;
+mod support;
 mod telegram;

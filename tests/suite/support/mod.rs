@@ -1,0 +1,4 @@
+//! What tests share.
+
+pub mod calls;
+pub mod scripted_core;
