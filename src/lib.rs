@@ -26,6 +26,7 @@
 //! Imports go downwards only: `state, guid, code, limits` ← `telegram, engine::decide` ← `clock, ledger, core_api, http_server` ← `engine`
 //! ← `server, outbox, console, cli` ← `main`. A test (`tests/suite/tidy.rs`) holds these walls.
 
+pub mod channel;
 pub mod cli;
 pub mod clock;
 pub mod code;

@@ -11,9 +11,14 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub mod args;
 mod config;
+mod core;
+mod fields;
+mod look;
 mod out;
 mod routines;
+mod send;
 mod serve;
+mod show;
 
 use args::{Failure, Usage};
 
@@ -42,6 +47,16 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Run a simulated core, for drills: not idempotent, and it misbehaves on command
+    Core(core::CoreArgs),
+    /// Send one telegram to a relay and show the reply
+    Send(send::SendArgs),
+    /// List transfers: what is stuck, or by state, age and GUID
+    List(look::ListArgs),
+    /// Show one transfer: what is true of it, what to do next, its telegrams and history
+    Show(show::ShowArgs),
+    /// Count transfers by state, with the age of the oldest
+    Counts(look::CountsArgs),
     /// Settle UNKNOWN transfers by asking the core; never sends one
     Resolve(routines::ResolveArgs),
     /// Send again what was certainly never sent (FAILED, E902), under the same GUID
@@ -80,6 +95,11 @@ fn parse(arguments: Vec<OsString>) -> Result<Cli, Failure> {
 
 fn run(cli: Cli) -> Result<ExitCode, Failure> {
     match cli.command {
+        Some(Command::Core(args)) => core::core(&args),
+        Some(Command::Send(args)) => send::send(&args),
+        Some(Command::List(args)) => look::list(&args),
+        Some(Command::Show(args)) => show::show(&args),
+        Some(Command::Counts(args)) => look::counts(&args),
         Some(Command::Resolve(args)) => routines::resolve(&args),
         Some(Command::Reprocess(args)) => routines::reprocess(&args),
         Some(Command::Purge(args)) => routines::purge(&args),

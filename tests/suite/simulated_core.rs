@@ -208,7 +208,7 @@ fn a_thousand_slow_calls_take_as_long_as_one() {
     std::thread::scope(|scope| {
         for n in 0..1000 {
             let call = move || {
-                assert_eq!(told(&client.transfer(&request(&format!("G{n}"), "SLOW"))), "done")
+                assert_eq!(told(&client.transfer(&request(&format!("G{n}"), "SLOW"))), "done");
             };
             std::thread::Builder::new()
                 .stack_size(128 * 1024)
