@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn a_guid_has_thirty_characters_and_no_blank() {
         let at = DateTime::from_timestamp(1_796_000_000, 123_456_789).unwrap_or_default();
-        assert_eq!(new_guid(at, 107), "20261129ONCEGATE21332012345607");
+        assert_eq!(new_guid(at, 107), "20261130ONCEGATE00532012345607");
         assert_eq!(new_guid(at, 107).len(), 30);
     }
 

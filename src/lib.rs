@@ -31,6 +31,7 @@ pub mod cli;
 pub mod clock;
 pub mod code;
 pub mod core_api;
+pub mod demo;
 pub mod engine;
 pub mod guid;
 pub mod http_server;

@@ -12,6 +12,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 pub mod args;
 mod config;
 mod core;
+mod demo;
 mod fields;
 mod look;
 mod out;
@@ -47,6 +48,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// See it work: a core that misbehaves, channels that resend, and no double payment
+    Demo(demo::DemoArgs),
     /// Run a simulated core, for drills: not idempotent, and it misbehaves on command
     Core(core::CoreArgs),
     /// Send one telegram to a relay and show the reply
@@ -95,6 +98,7 @@ fn parse(arguments: Vec<OsString>) -> Result<Cli, Failure> {
 
 fn run(cli: Cli) -> Result<ExitCode, Failure> {
     match cli.command {
+        Some(Command::Demo(args)) => demo::demo(&args),
         Some(Command::Core(args)) => core::core(&args),
         Some(Command::Send(args)) => send::send(&args),
         Some(Command::List(args)) => look::list(&args),
