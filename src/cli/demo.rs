@@ -91,7 +91,7 @@ fn report(outcome: &Outcome, took: Duration) -> Vec<String> {
             other(sent.other + told.other)
         ),
         format!(
-            "unknown -> settled: {} (resolve asked the core; none was sent again unasked)",
+            "unknown -> settled: {} (resolve asked the core; nothing was sent)",
             resolved.done + resolved.failed
         ),
         format!(
@@ -114,7 +114,8 @@ fn report(outcome: &Outcome, took: Duration) -> Vec<String> {
         core.by_guid.len()
     ));
     lines.push(format!("ledger: {db}"));
-    lines.push(format!("look at it: oncegate list --db {db} --state DONE --limit 5"));
+    let program = std::env::args().next().unwrap_or_else(|| "oncegate".to_owned());
+    lines.push(format!("look at it: {program} list --db {db} --state DONE --limit 5"));
     lines
 }
 

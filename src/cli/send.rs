@@ -101,7 +101,7 @@ pub(super) fn send(args: &SendArgs) -> Result<ExitCode, Failure> {
     let layout = args.layout.read()?;
     let telegram = args.telegram(&layout)?;
     let mut out = Out::new();
-    out.line(&sent_line(&layout, &telegram, args));
+    out.line(&sending(&layout, &telegram, args));
     let reply = args.ask(&layout, &telegram).map_err(Failure::failed)?;
     let code = layout.reply_code(&reply);
     let sensitive = Sensitive::of(args.reveal);
@@ -196,7 +196,7 @@ fn put_time(layout: &Layout, values: &mut BTreeMap<String, String>) {
     values.entry(NAME.to_owned()).or_insert(text);
 }
 
-fn sent_line(layout: &Layout, telegram: &[u8], args: &SendArgs) -> String {
+fn sending(layout: &Layout, telegram: &[u8], args: &SendArgs) -> String {
     let to = match &args.to {
         Target::Tcp(address) => address.clone(),
         Target::Http(url) => format!("http://{}{}", url.authority, url.path),
@@ -205,7 +205,7 @@ fn sent_line(layout: &Layout, telegram: &[u8], args: &SendArgs) -> String {
         Ok(request) => format!("guid {}", request.guid()),
         Err(malformed) => format!("malformed: {malformed}"),
     };
-    visible(&format!("sent {} bytes to {to}, {guid}", telegram.len()))
+    visible(&format!("sending {} bytes to {to}, {guid}", telegram.len()))
 }
 
 fn read(path: &std::path::Path) -> Result<Vec<u8>, Failure> {

@@ -1,5 +1,6 @@
 //! The integration tests, one binary: a module per part of the product.
 
+mod cli;
 mod core_client;
 mod http_server;
 mod simulated_core;
