@@ -6,3 +6,4 @@ mod http_server;
 mod simulated_core;
 mod support;
 mod telegram;
+mod tidy;
