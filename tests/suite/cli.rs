@@ -5,4 +5,4 @@ mod bad_input;
 mod configuration;
 mod drills;
 mod looking;
-mod program;
+pub mod program;

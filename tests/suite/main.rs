@@ -2,6 +2,7 @@
 
 mod cli;
 mod core_client;
+mod docs;
 mod http_server;
 mod simulated_core;
 mod support;
