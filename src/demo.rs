@@ -51,6 +51,9 @@ const READ_TIMEOUT: Duration = Duration::from_secs(1);
 /// what the relay has waited already. A bank's is a minute or more; nobody waits for that in a demo.
 const CORE_LATE_MAX: Duration = Duration::from_secs(3);
 
+/// How long a connection to the core may be idle and be used again: the program's own default.
+const CORE_IDLE: Duration = Duration::from_secs(1);
+
 /// Rounds of resolve and reprocess. One is enough unless the machine is so busy that calls of the second time out too.
 const ROUNDS_MAX: usize = 3;
 
@@ -240,7 +243,7 @@ impl Stage {
             admin: None,
             connect_timeout: READ_TIMEOUT,
             read_timeout: READ_TIMEOUT,
-            core_idle: Duration::from_secs(limits::CORE_IDLE_SECS),
+            core_idle: CORE_IDLE,
             layout: self.layout.clone(),
             max_in_flight: limits::IN_FLIGHT_MAX,
             max_connections: limits::CONNECTIONS_MAX,
@@ -262,7 +265,7 @@ impl Stage {
             url: self.core.clone(),
             connect_timeout: READ_TIMEOUT,
             read_timeout: READ_TIMEOUT,
-            idle_max: Duration::from_secs(limits::CORE_IDLE_SECS),
+            idle_max: CORE_IDLE,
             layout: self.layout.clone(),
             clock: Arc::clone(clock),
         })?;

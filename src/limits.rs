@@ -23,11 +23,23 @@ pub const RECORD_PAUSE_MS: u64 = 50;
 /// Pause between two looks at another process's write lock. SQLite's own handler sleeps up to 100 ms; two relays on one file would starve each other.
 pub const LOCK_POLL_MS: u64 = 1;
 
+/// How often opening tries for the write lock, a [`LOCK_POLL_MS`] apart: about five seconds. Nobody's payment waits for it.
+pub const OPEN_TRIES_MAX: i32 = 5_000;
+
 /// Operations that share one commit. More gains nothing (the sync is paid for many times over) and makes the first one wait.
 pub const BATCH_OPERATIONS_MAX: usize = 512;
 
 /// Operations that wait for the writer. Each belongs to a thread that waits for its answer, so threads bound it too.
 pub const WRITER_QUEUE_OPERATIONS_MAX: usize = 4_096;
+
+/// How long the writer sleeps when nobody asks: so often it looks after the ballast unasked.
+pub const WRITER_IDLE_SECS: u64 = 1;
+
+/// Room kept on the disk for results: a thousand calls in flight at four pages of 4 KiB each (row, index, count, history), as if each were committed alone and the log never cut.
+pub const BALLAST_BYTES: u64 = 16 * 1024 * 1024;
+
+/// Pause between two tries to lay the ballast: a full disk must not be written full again and again while results need what is left.
+pub const BALLAST_RETRY_SECS: u64 = 5;
 
 /// Connections that read the ledger at once: two cores answer tens of thousands of look-ups a second, and each costs up to 2 MB.
 pub const READERS_MAX: usize = 4;
@@ -35,8 +47,14 @@ pub const READERS_MAX: usize = 4;
 /// How long a reader waits for SQLite; in WAL mode readers wait only while a file is recovered.
 pub const READER_BUSY_MS: u64 = 1_000;
 
-/// The WAL is cut back to this after a checkpoint: a long reader may have let it grow.
-pub const WAL_BYTES_KEPT: i64 = 64 * 1024 * 1024;
+/// The WAL is cut back to this after a checkpoint (a long reader may have let it grow), and the writer empties one that is longer.
+pub const WAL_BYTES_KEPT: u64 = 64 * 1024 * 1024;
+
+/// How long the writer waits for readers to leave a log that it empties: claims wait meanwhile, and reads take milliseconds.
+pub const WAL_CUT_TRY_MS: u64 = 100;
+
+/// Pause between two tries to empty a long log: while somebody reads for long, claims are not to be held up again and again.
+pub const WAL_CUT_PAUSE_SECS: u64 = 5;
 
 /// Rows that a purge deletes in one transaction: claims wait for it, so it takes milliseconds, not seconds.
 pub const PURGE_BATCH_ROWS: usize = 500;
@@ -108,13 +126,13 @@ pub const LAYOUT_FILE_BYTES_MAX: u64 = 1024 * 1024;
 /// How many bytes of a field an error shows: a number field whole, never much of a telegram.
 pub const FOUND_BYTES_MAX: usize = 32;
 /// Connect timeout to the core: look-up, all its addresses and TLS together. Within a data centre a connect takes milliseconds; a lost SYN is repeated after one second.
-pub const CORE_CONNECT_TIMEOUT_SECS: u64 = 3;
+pub const CORE_CONNECT_TIMEOUT_S: &str = "1";
 
 /// Read timeout to the core: the whole answer, from the last byte of the request. Longer than a healthy core's slowest transfer, shorter than a channel's patience.
-pub const CORE_READ_TIMEOUT_SECS: u64 = 10;
+pub const CORE_READ_TIMEOUT_S: &str = "3";
 
 /// How long an unused connection to the core is kept for the next call. Servers close idle ones after 5 s and more; well below that, a close seldom meets a call.
-pub const CORE_IDLE_SECS: u64 = 1;
+pub const CORE_IDLE_S: &str = "1";
 
 /// How many unused connections to the core are kept at most: no more than calls in flight, and a bound on open files.
 pub const CORE_IDLE_CONNECTIONS_MAX: usize = 8192;
@@ -125,8 +143,8 @@ pub const CORE_HEAD_BYTES_MAX: usize = 6 * 1024;
 /// What is read from the core at once. ureq's own 128 KiB would be gigabytes at 5,000 calls in flight.
 pub const CORE_INPUT_BUFFER_BYTES: usize = 8 * 1024;
 
-/// What is written to the core at once: head and body of a request are some hundred bytes each.
-pub const CORE_OUTPUT_BUFFER_BYTES: usize = 8 * 1024;
+/// What is written to the core at once. The head of a request has to fit; a longer body takes several writes.
+pub const CORE_OUTPUT_BUFFER_BYTES: usize = 4 * 1024;
 
 /// How many addresses of one name are tried: as many as ureq takes.
 pub const CORE_ADDRESSES_MAX: usize = 16;
@@ -168,12 +186,10 @@ pub const IN_FLIGHT_MAX: usize = 1_024;
 pub const HTTP_SPARE_WORKERS: usize = 64;
 
 /// The longest time the core may take to execute a transfer it has heard, unless configured. An inquiry before that time proves nothing.
-pub const CORE_LATE_MAX_S: u64 = 60;
+pub const CORE_LATE_MAX_S: &str = "60";
 
 /// What `--orphan-after` is beyond the two timeouts, unless configured.
 pub const ORPHAN_MARGIN_S: u64 = 30;
-/// Connections that may wait to be accepted by a simulated core: a benchmark's 5,000 calls come at once. Linux cuts it to its own limit (4096).
-pub const SIMULATED_BACKLOG: i32 = 8192;
 
 /// Threads of a simulated core: its calls wait, they don't compute.
 pub const SIMULATED_THREADS: usize = 2;
@@ -186,3 +202,6 @@ pub const SIMULATED_ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
 /// How long a stopping simulated core waits for its threads. None of them blocks.
 pub const SIMULATED_STOP_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Connections that may wait to be accepted: after a network failure all channels come back at once. Linux cuts it to its own limit (4,096).
+pub const ACCEPT_QUEUE: i32 = 8_192;

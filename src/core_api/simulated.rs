@@ -29,7 +29,7 @@ use self::books::{Books, Order, Posting};
 use self::conduct::{Misdeed, NextMisdeed, Steered};
 use crate::clock::Clock;
 use crate::limits::{
-    SIMULATED_ACCEPT_PAUSE, SIMULATED_BACKLOG, SIMULATED_BODY_BYTES_MAX, SIMULATED_STOP_TIMEOUT,
+    ACCEPT_QUEUE, SIMULATED_ACCEPT_PAUSE, SIMULATED_BODY_BYTES_MAX, SIMULATED_STOP_TIMEOUT,
     SIMULATED_THREADS,
 };
 
@@ -91,7 +91,7 @@ impl SimulatedCore {
     pub fn start(listener: TcpListener, config: SimulatedConfig) -> io::Result<SimulatedCore> {
         let books = Arc::new(Books::open(config.db.as_deref(), config.clock)?);
         // std listens with a queue of 128; a burst of calls beyond that would wait a second for its second SYN.
-        socket2::SockRef::from(&listener).listen(SIMULATED_BACKLOG)?;
+        socket2::SockRef::from(&listener).listen(ACCEPT_QUEUE)?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -1,6 +1,6 @@
 //! The core's HTTP client against cores that misbehave: every way a call can end, and what it is taken for.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,6 +9,7 @@ use oncegate::core_api::{Core, HttpCore, HttpCoreConfig};
 use oncegate::telegram::{Layout, Request};
 
 use crate::support::calls::{self, told, told_inquiry};
+use crate::support::hand_clock::HandClock;
 use crate::support::scripted_core::{ScriptedCore, Step};
 
 const GUID: &str = "20261129ONCEGATE00000000000001";
@@ -378,7 +379,7 @@ fn an_answer_before_the_request_is_read_counts_if_it_names_this_guid() {
 
 #[test]
 fn what_certainly_did_not_leave_is_not_sent() {
-    let free = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
+    let (_held, free) = refusing_port();
     let refused = told(&client(&format!("http://{free}")).transfer(&request(GUID)));
     assert_eq!(refused, format!("not sent: connect refused: {free}"));
 
@@ -409,18 +410,32 @@ fn what_certainly_did_not_leave_is_not_sent() {
     assert_eq!(told(&client.transfer(&request(GUID))), "not sent: connect timeout after 0.2 s");
 }
 
+/// A port that refuses as long as the socket, which does not listen, holds it.
+fn refusing_port() -> (socket2::Socket, SocketAddr) {
+    let socket = bound_socket();
+    let address = socket.local_addr().expect("an address").as_socket().expect("an address");
+    (socket, address)
+}
+
+fn bound_socket() -> socket2::Socket {
+    let socket = tcp_socket();
+    socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).expect("a port");
+    socket
+}
+
+fn tcp_socket() -> socket2::Socket {
+    socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket")
+}
+
 #[test]
 fn a_connection_that_is_not_taken_is_not_sent() {
-    let deaf =
-        socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
-    deaf.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).expect("a port");
+    let deaf = bound_socket();
     deaf.listen(0).expect("a queue");
     let address = deaf.local_addr().expect("an address");
     // The queue is full: the next one waits in vain.
     let fillers: Vec<_> = (0..4)
         .map(|_| {
-            let filler = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)
-                .expect("a socket");
+            let filler = tcp_socket();
             filler.set_nonblocking(true).expect("a socket option");
             let _ = filler.connect(&address);
             filler
@@ -497,6 +512,38 @@ fn no_connection_is_used_again_if_idle_max_is_zero() {
     assert_eq!(told(&client.transfer(&request(OTHER_GUID))), "done");
     assert_eq!(core.seen().connections, 2);
     assert!(core.seen().requests[0].to_ascii_lowercase().contains("\r\nconnection: close"));
+}
+
+#[test]
+fn a_connection_that_was_idle_for_too_long_is_not_used_again() {
+    let core = ScriptedCore::start(vec![
+        vec![Step::Read, Step::Say(ok(GUID)), Step::Hold],
+        vec![Step::Read, Step::Say(ok(OTHER_GUID)), Step::Hold],
+    ]);
+    let clock = Arc::new(HandClock::default());
+    let config = HttpCoreConfig { clock: clock.clone(), ..config(&core.url()) };
+    let client = HttpCore::new(config).expect("a core");
+    assert_eq!(told(&client.transfer(&request(GUID))), "done");
+    clock.forward(LONG);
+    assert_eq!(told(&client.transfer(&request(OTHER_GUID))), "done");
+    core.wait_until(|seen| seen.closed == 1);
+    assert_eq!((client.idle_connections(), core.seen().connections), (1, 2));
+
+    clock.forward(LONG.saturating_sub(Duration::from_millis(1)));
+    client.reap();
+    assert_eq!(client.idle_connections(), 1);
+    clock.forward(Duration::from_millis(1));
+    client.reap();
+    core.wait_until(|seen| seen.closed == 2);
+    assert_eq!(client.idle_connections(), 0);
+}
+
+#[test]
+fn a_name_is_looked_up() {
+    let core = ScriptedCore::start(vec![says(ok(GUID))]);
+    let url = format!("http://localhost:{}", core.address().port());
+    assert_eq!(told(&client(&url).transfer(&request(GUID))), "done");
+    assert!(core.seen().requests[0].to_ascii_lowercase().contains("\r\nhost: localhost:"));
 }
 
 /// The first call leaves a connection; then the core does something to it; the second call has to go over another one.
@@ -620,7 +667,7 @@ fn an_inquiry_is_known_absent_or_no_answer() {
         let line = format!("GET /v1/transfers/{GUID} HTTP/1.1\r\n");
         assert!(seen.requests[0].starts_with(&line), "{row}: {}", seen.requests[0]);
     }
-    let free = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
+    let (_held, free) = refusing_port();
     let refused = told_inquiry(&client(&format!("http://{free}")).inquire(&request(GUID)));
     assert_eq!(refused, format!("no answer: connect refused: {free}"));
 }
