@@ -13,9 +13,9 @@ use crate::clock::{Clock, SystemClock};
 use crate::demo::{self, Outcome, Progress};
 
 const EXAMPLES: &str = "\
-It sets up everything itself: a simulated core that is not idempotent and misbehaves, a relay on a new ledger, and channels
-that resend and lose answers. Then it settles what is open, as an operator would with resolve and reprocess, and shows what the
-core counted. The ledger is kept; the last lines say where.
+It sets up everything itself: a simulated core that is not idempotent and misbehaves, a relay on a \
+new ledger, and channels that resend and lose answers. Then it settles what is open, as an operator would with \
+resolve and reprocess, and shows what the core counted. The ledger is kept; the last lines say where.
 
 Examples:
   oncegate demo

@@ -32,16 +32,18 @@ pub(super) struct Common {
 }
 
 const LIST_EXAMPLES: &str = "\
-Without --state and --guid it lists what is stuck: RECEIVED, SENT, UNKNOWN and FAILED. Oldest first. Only DONE has no index by
-age: with millions of rows list it by --guid.
+Without --state and --guid it lists what is stuck: RECEIVED, SENT, UNKNOWN and FAILED. Oldest first. DONE \
+has no index by age: among millions of rows list it by --guid.
 
 Examples:
   oncegate list --db relay.db
-  oncegate list --db relay.db --state UNKNOWN,FAILED --older-than 300 --fail-if-any   (for cron: exit 3 if there is one)
+  oncegate list --db relay.db --state UNKNOWN,FAILED --older-than 300 --fail-if-any
   oncegate list --db relay.db --guid 20260928MOB --json
   oncegate list --db relay.db --csv > stuck.csv
 
---json is for programs. --csv is for spreadsheets: a value that one would take for a formula gets a ' in front.
+--json is for programs. --csv is for spreadsheets: a value that one would take for a formula \
+gets a ' in front.
+
 Exit codes: 0 done, also when nothing matches; 3 --fail-if-any and a row was printed; 1 it could not run; 2 usage.";
 
 /// List transfers: what is stuck, or by state, age and GUID

@@ -31,7 +31,7 @@ Examples:
   oncegate resolve --db relay.db --core http://127.0.0.1:9201
   oncegate reprocess --db relay.db --core http://127.0.0.1:9201
 
-Every option can stand in a TOML file (--config FILE, the option's own name as key) and in the environment
+Every option can stand in a TOML file (--config FILE, the option's own name as key) and in the environment \
 (ONCEGATE_ and the name in capitals, with _ for -). The command line wins over the environment, the environment over the file.
 
 Exit codes: 0 done, 1 it could not be done, 2 usage, 3 it ran and something is left.";

@@ -21,12 +21,15 @@ use crate::visible::visible;
 
 const EXAMPLES: &str = "\
 Examples:
-  oncegate send --to 127.0.0.1:9101 --from 110123456789 --to-acct 3020987654321 --amount 150000 --memo rent
-  oncegate send --to 127.0.0.1:9101 --guid 20260928MOBAP00100000000000123 --from 1 --to-acct 2 --amount 5 --memo again
+  oncegate send --to 127.0.0.1:9101 --from 110123456789 --to-acct 302098 --amount 150000
+  oncegate send --to 127.0.0.1:9101 --from 110123456789 --to-acct 302098 --amount 5 --memo RESET
+  oncegate send --to 127.0.0.1:9101 --guid GUID --from 110123456789 --to-acct 302098 --amount 5
   oncegate send --to http://127.0.0.1:9102/telegram --raw telegram.bin
-  oncegate send --to 127.0.0.1:9101 --layout bank.toml --tx 0200 --field acct=110123 --field amount=5000
+  oncegate send --to 127.0.0.1:9101 --layout bank.toml --tx 0200 --field acct=110 --field sum=5
 
-After \"no answer\" send the same GUID again: the relay answers with what it knows, and no money moves twice.
+A telegram needs --from, --to-acct and --amount, or --field for the fields of another layout, or --raw. After \
+\"no answer\" send the same GUID again: the relay answers with what it knows, and no money moves twice.
+
 Exit codes: 0 the reply is 0000, 3 it is another code, 1 there is no reply, 2 usage.";
 
 /// Send one telegram to a relay and show the reply

@@ -19,7 +19,8 @@ use crate::telegram::Layout;
 use crate::visible::visible;
 
 const SHOW_EXAMPLES: &str = "\
-Fields that the layout calls sensitive are masked unless --reveal is given; --raw writes every byte, and not to a terminal.
+Fields that the layout calls sensitive are masked unless --reveal is given; --raw writes every byte, \
+but not to a terminal.
 
 Examples:
   oncegate show 20260928MOBAP00100000000000123 --db relay.db

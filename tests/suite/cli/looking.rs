@@ -278,3 +278,20 @@ fn looking_leaves_the_ledger_as_it_is() {
     run(&["counts", "--db", &db]).printed(0);
     assert_eq!(std::fs::read(ledger.file()).unwrap(), before);
 }
+
+#[test]
+fn an_amount_that_the_layout_calls_sensitive_is_in_no_list() {
+    let ledger = some_rows();
+    let std128 = include_str!("../../../assets/layouts/std128.toml");
+    let secret = std128.replace(
+        r#"{ name = "amount",    length = 13, type = "N" }"#,
+        r#"{ name = "amount",    length = 13, type = "N", sensitive = true }"#,
+    );
+    assert_ne!(secret, std128);
+    let layout = ledger.write("secret.toml", &secret);
+    for args in [&["list"][..], &["list", "--json"], &["list", "--csv"], &["show", "20260928MOB3"]]
+    {
+        let ran = run(&[args, &["--db", &ledger.path(), "--layout", &layout]].concat());
+        assert!(!ran.printed(0).contains("150000"), "{ran:?}");
+    }
+}
