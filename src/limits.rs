@@ -112,6 +112,48 @@ pub const HTTP_ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// The accept loop hears of its end within an accept pause; a second without an answer means that the runtime is gone.
 pub const HTTP_STOP_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// An event's id: the contract's.
+pub const EVENT_ID_BYTES_MAX: usize = 64;
+
+/// An event's quantity: the contract's.
+pub const EVENT_QTY_MAX: i64 = 1000;
+
+/// An event as JSON text, on stdin or by HTTP: the contract's; a real one has about a hundred bytes.
+pub const EVENT_BYTES_MAX: usize = 1024;
+
+/// An acknowledgement as JSON text: the contract's.
+pub const ACK_BYTES_MAX: usize = 1024;
+
+/// Events in one batch of dispatch: the contract's. Also what a killed dispatcher sends again at most.
+pub const OUTBOX_LIMIT_MAX: i64 = 16;
+
+/// Events in one batch if nothing else is said: the contract's.
+pub const OUTBOX_LIMIT_DEFAULT: usize = 8;
+
+/// How long an outbox store waits for another writer: the contract's.
+pub const OUTBOX_BUSY_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The longest a step of sending may be allowed to take, in seconds: the contract's.
+pub const SEND_TIMEOUT_S_MAX: f64 = 5.0;
+
+/// What a step of sending may take if nothing else is said, in seconds: the contract's.
+pub const SEND_TIMEOUT_S_DEFAULT: f64 = 1.0;
+
+/// A connection of the sender's is used again only if it was idle for less: a receiver that closes idle connections must not do so just when the next event leaves.
+pub const SEND_IDLE: Duration = Duration::from_secs(1);
+
+/// The sender's buffers, for a head and a body of an acknowledgement; ureq's own are 2 × 128 KiB.
+pub const SEND_BUFFER_BYTES: usize = 8 * 1024;
+
+/// Threads of the receiver: one commit is made at a time, the others wait for it.
+pub const RECEIVER_WORKERS_MAX: usize = 4;
+
+/// Connections of the receiver: dispatchers, not customers.
+pub const RECEIVER_CONNECTIONS_MAX: usize = 64;
+
+/// How long a stopping receiver lets a commit under way end: the busy timeout and then some.
+pub const RECEIVER_GRACE: Duration = Duration::from_secs(3);
+
 /// Connect failures in a row after which reprocess stops: the core is down, and each further row would only use up an attempt.
 pub const REPROCESS_FAILURES_MAX: u32 = 3;
 

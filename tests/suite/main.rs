@@ -10,6 +10,7 @@ mod layouts;
 mod ledger_model;
 mod ledgers;
 mod orphans;
+mod outbox;
 mod relay;
 mod simulated_core;
 mod sqlite_ledger;

@@ -258,8 +258,8 @@ pub(super) fn prepare(
     Ok((Place::of(path).map_err(io)?, created))
 }
 
-/// A new ledger is made whole under another name and then linked to its own: whoever is killed meanwhile leaves no half ledger,
-/// and of two relays that start at once the second one finds the first one's.
+/// A new ledger is made whole under another name and then linked to its own: whoever is killed meanwhile leaves no half ledger
+/// (but perhaps a `.new-…`, which nobody opens), and of two relays that start at once the second one finds the first one's.
 fn create(path: &Path, now: DateTime<Utc>) -> Result<Created, OpenError> {
     static SERIAL: AtomicU32 = AtomicU32::new(0);
     let io = |source| OpenError::Io { path: path.to_owned(), source };
@@ -418,13 +418,22 @@ fn upgrade(con: &Connection, now: DateTime<Utc>) -> rusqlite::Result<()> {
         con.execute_batch("ALTER TABLE tx ADD COLUMN owner TEXT")?;
     }
     con.execute_batch(SCHEMA)?;
-    // A row without a time would never be old, so no routine would ever settle it. From now on it ages.
     for state in State::ALL.into_iter().filter(|state| *state != State::Done) {
-        let age =
-            format!("UPDATE tx SET updated_at = ?1 WHERE state = '{state}' AND updated_at IS NULL");
-        con.execute(&age, [ledger_time(now)])?;
+        mend(con, state, &ledger_time(now))?;
     }
-    con.execute_batch("UPDATE tx_count SET rows = rows; COMMIT")
+    con.execute_batch("COMMIT")
+}
+
+/// What other programs may have left amiss, where few rows are and an index finds them. The state stands literally, or the
+/// index would not be used.
+fn mend(con: &Connection, state: State, now: &str) -> rusqlite::Result<()> {
+    // A row without a time would never be old, so no routine would ever settle it. From now on it ages.
+    let age = "UPDATE tx SET updated_at = ?1 WHERE state = ?2 AND updated_at IS NULL";
+    con.execute(&age.replace("?2", &format!("'{state}'")), [now])?;
+    // A REPLACE deletes a row without any trigger.
+    let count =
+        "UPDATE tx_count SET rows = (SELECT count(*) FROM tx WHERE state = ?1) WHERE state = ?1";
+    con.execute_batch(&count.replace("?1", &format!("'{state}'")))
 }
 
 fn settings(path: &Path, con: &Connection) -> Result<(), OpenError> {

@@ -23,7 +23,7 @@ const CUT_LOG: &str = "PRAGMA wal_checkpoint(TRUNCATE)";
 /// Is told of each commit: how long it took (the sync included), how many operations shared it.
 pub type CommitObserver = Box<dyn Fn(Duration, usize) + Send>;
 
-/// Is told that fsync failed.
+/// Is told that the ledger can't be written any more: `SyncFailed`, or `Closed` if the writer's thread has panicked.
 pub type SyncFailure = Box<dyn Fn(&LedgerError) + Send>;
 
 /// The writer thread's handle. Dropping it lets the thread end what it has and waits for it.
@@ -37,11 +37,13 @@ impl Writer {
         con: Connection,
         files: Files,
         ballast: Ballast,
-        hooks: super::Hooks,
+        mut hooks: super::Hooks,
     ) -> io::Result<Writer> {
         let (jobs, queue) = sync_channel(limits::WRITER_QUEUE_OPERATIONS_MAX);
+        let alarm = Alarm(hooks.sync_failed.take());
         let waiting = VecDeque::new();
-        let work = Loop { con, files, ballast, hooks, queue, waiting, lost: None, cut: None };
+        let work =
+            Loop { con, files, ballast, hooks, queue, waiting, lost: None, cut: None, alarm };
         let thread =
             thread::Builder::new().name("ledger-writer".to_owned()).spawn(move || work.run())?;
         Ok(Writer { jobs: Some(jobs), thread: Some(thread) })
@@ -121,6 +123,27 @@ struct Loop {
     lost: Option<LedgerError>,
     /// When the log was last cut.
     cut: Option<Instant>,
+    alarm: Alarm,
+}
+
+/// Tells once that the writer is lost. A panic of its thread must not go unheard: a relay whose writer is dead can record
+/// nothing, and yet it lives, so nobody else may take its claims over.
+struct Alarm(Option<SyncFailure>);
+
+impl Alarm {
+    fn ring(&mut self, error: &LedgerError) {
+        if let Some(tell) = self.0.take() {
+            tell(error);
+        }
+    }
+}
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.ring(&LedgerError::Closed);
+        }
+    }
 }
 
 impl Loop {
@@ -288,9 +311,7 @@ impl Loop {
         let error = name(error);
         if matches!(error, LedgerError::SyncFailed(_)) && self.lost.is_none() {
             self.lost = Some(error.clone());
-            if let Some(stop) = &self.hooks.sync_failed {
-                stop(&error);
-            }
+            self.alarm.ring(&error);
         }
         error
     }

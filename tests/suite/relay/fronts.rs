@@ -1,8 +1,13 @@
 //! The fronts: bytes in, bytes out. Streams in pieces, in heaps and in bad faith; HTTP for those who prefer it; the admin pages.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on has failed")]
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use oncegate::clock::Clock;
 
 use crate::support::channel::{BLANK_BODY, Channel, Telegram, code, err_sys, http};
 use crate::support::relays::World;
@@ -44,6 +49,46 @@ fn half_a_telegram_holds_up_nobody_else_and_is_answered_once_it_is_whole() {
     assert_eq!(code(&channel.read()), "0000");
 }
 
+/// A clock that the test moves.
+#[derive(Default)]
+struct HandClock(AtomicU64);
+
+impl Clock for HandClock {
+    fn now(&self) -> DateTime<Utc> {
+        Utc::now()
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::from_secs(self.0.load(Ordering::SeqCst))
+    }
+}
+
+/// The limit for the rest of a telegram began anew with each byte: a channel that sent a byte every 29 seconds held its thread and
+/// its connection for an hour and a half a telegram.
+#[test]
+fn a_telegram_that_drips_is_given_up_though_each_byte_comes_in_time() {
+    let world = World::new();
+    let clock = Arc::new(HandClock::default());
+    let its_clock: Arc<dyn Clock> = clock.clone();
+    let relay = world.relay_at(&its_clock, |_| {});
+    let telegram = Telegram::new("");
+    let mut channel = relay.at.connect();
+    channel.0.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+    let closed = telegram.bytes().iter().any(|byte| {
+        let sent = channel.0.write_all(&[*byte]);
+        clock.0.fetch_add(29, Ordering::SeqCst);
+        // Nothing comes, or the connection is closed; a reply would come only after all of the bytes.
+        sent.is_err() || channel.0.read(&mut [0; 200]).map_or_else(|e| !is_timeout(&e), |n| n == 0)
+    });
+    assert!(closed, "it took {} s", clock.0.load(Ordering::SeqCst));
+    assert_eq!(world.ledger.told(&telegram.guid), "nothing");
+    assert_eq!(relay.at.code(&telegram), "0000");
+}
+
+fn is_timeout(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
+}
+
 #[test]
 fn a_channel_that_hangs_up_in_the_middle_of_a_telegram_has_sent_nothing() {
     let world = World::new();
@@ -54,6 +99,18 @@ fn a_channel_that_hangs_up_in_the_middle_of_a_telegram_has_sent_nothing() {
     channel.0.shutdown(std::net::Shutdown::Write).unwrap();
     assert!(channel.is_closed_without_a_word());
     assert_eq!(world.ledger.told(&telegram.guid), "nothing");
+}
+
+#[test]
+fn a_channel_that_has_said_all_it_had_to_say_still_gets_its_replies() {
+    let world = World::new();
+    let relay = world.relay();
+    let telegrams = [Telegram::new(""), Telegram::new("RESET")];
+    let mut channel = relay.at.connect();
+    channel.0.write_all(&telegrams.each_ref().map(Telegram::bytes).concat()).unwrap();
+    channel.0.shutdown(std::net::Shutdown::Write).unwrap();
+    assert_eq!((code(&channel.read()), code(&channel.read())), ("0000", "E901"));
+    assert!(channel.is_closed_without_a_word());
 }
 
 #[test]

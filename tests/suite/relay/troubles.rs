@@ -4,7 +4,7 @@
 use std::io::Write;
 
 use crate::support::channel::{BLANK_BODY, Channel, Telegram, code, err_sys, http_request};
-use crate::support::relays::World;
+use crate::support::relays::{Process, World};
 use crate::support::wait::wait_until;
 
 #[test]
@@ -100,6 +100,46 @@ fn a_channel_that_hangs_up_cancels_nothing() {
         wait_until("the record", || world.ledger.told(&telegram.guid) == "DONE 0000 1");
         assert_eq!(relay.at.code(telegram), "0000");
         assert_eq!(world.core.calls(&telegram.guid), 1);
+    }
+}
+
+#[test]
+fn a_disk_that_is_full_loses_nothing_and_pays_nothing_twice() {
+    let world = World::new();
+    drop(world.relay());
+    let relay = Process::start_limited(&world.ledger, &world.core.url(), 400);
+    let mut told = Vec::new();
+    // A few transfers fit. A result that does not makes an E901, a claim that does not an E909.
+    while told.iter().filter(|(_, code)| code == "E909").count() < 2 {
+        let telegram = Telegram::new("");
+        let code = relay.at.code(&telegram);
+        told.push((telegram, code));
+        assert!(told.len() < 1_000, "the disk is never full");
+    }
+    assert_eq!(told[0].1, "0000");
+    assert_eq!(relay.at.code(&told[0].0), "0000", "a replay needs no room");
+    for (telegram, code) in &told {
+        let (rows, calls): (&[&str], _) = match code.as_str() {
+            "0000" => (&["DONE 0000 1"], 1),
+            // The sweep writes less than a result, and may find room.
+            "E901" => (&["SENT - 1", "UNKNOWN E901 1"], 1),
+            "E909" => (&["nothing"], 0),
+            code => panic!("{code} can't be"),
+        };
+        let row = world.ledger.told(&telegram.guid);
+        assert!(rows.contains(&&*row), "{code}: {row}");
+        assert_eq!(world.core.calls(&telegram.guid), calls, "{code}");
+    }
+    drop(relay);
+    let relay = world.relay();
+    for (telegram, code) in &told {
+        if code == "E901" {
+            wait_until("the sweep", || world.ledger.told(&telegram.guid) == "UNKNOWN E901 1");
+            world.ledger.age(&telegram.guid, 300);
+            assert_eq!(world.routine(&["resolve", "--min-age", "60"]).0, 0);
+        }
+        assert_eq!(relay.at.code(telegram), "0000");
+        assert_eq!(world.core.effects(&telegram.guid), 1);
     }
 }
 

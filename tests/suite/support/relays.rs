@@ -49,6 +49,12 @@ impl World {
 
     /// A relay in this process, configured further by `change`.
     pub fn relay_with(&self, change: impl FnOnce(&mut Config)) -> Relay {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        self.relay_at(&clock, change)
+    }
+
+    /// The same by another clock.
+    pub fn relay_at(&self, clock: &Arc<dyn Clock>, change: impl FnOnce(&mut Config)) -> Relay {
         let mut config = Config {
             db: self.ledger.path().to_owned(),
             must_exist: false,
@@ -67,8 +73,7 @@ impl World {
             sync_failed: || panic!("the disk failed to sync"),
         };
         change(&mut config);
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        let server = Server::start(&config, &clock).expect("a relay");
+        let server = Server::start(&config, clock).expect("a relay");
         Relay { at: Addresses::parse(server.ready()), server: Some(server) }
     }
 
@@ -154,6 +159,15 @@ impl Process {
         Process::spawn(command, ledger, core, options)
     }
 
+    /// The same, and no file of its may grow beyond so many blocks: a disk that is full, for this process alone.
+    pub fn start_limited(ledger: &LedgerFile, core: &str, blocks: u32) -> Process {
+        // Signal 25, ignored, leaves the error that the write gets.
+        let script = format!("trap '' 25; ulimit -f {blocks}; exec \"$0\" \"$@\"");
+        let mut command = unprompted(Command::new("sh"));
+        command.args(["-c", &script, env!("CARGO_BIN_EXE_oncegate")]);
+        Process::spawn(command, ledger, core, &[])
+    }
+
     fn spawn(mut command: Command, ledger: &LedgerFile, core: &str, options: &[&str]) -> Process {
         let log = ledger.path().with_extension("log");
         let log_file = File::options().create(true).append(true).open(&log).expect("a log");
@@ -212,7 +226,10 @@ impl Drop for Process {
 
 /// The program, without what this environment would tell it.
 pub fn program() -> Command {
-    let mut command = Command::new(Path::new(env!("CARGO_BIN_EXE_oncegate")));
+    unprompted(Command::new(Path::new(env!("CARGO_BIN_EXE_oncegate"))))
+}
+
+fn unprompted(mut command: Command) -> Command {
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy().to_ascii_lowercase();
         if text.starts_with("oncegate_") || text.ends_with("_proxy") {
