@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::args::{ConfigArg, CoreArgs, Failure, LayoutArg, Usage, seconds};
-use super::out::Out;
+use super::out::{Out, json_line};
 use crate::clock::{Clock, SystemClock};
 use crate::core_api::CoreUrl;
 use crate::engine::purge::Purge;
@@ -314,7 +314,7 @@ impl Report {
 
     fn line(&mut self, guid: &Guid, result: &str, reason: &str) {
         let text = if self.json {
-            json!({"guid": guid.as_str(), "result": result, "reason": reason}).to_string()
+            json_line(&json!({"guid": guid.as_str(), "result": result, "reason": reason}))
         } else {
             format!("{:<30}  {result:<8}  {}", visible(guid.as_str()), visible(reason))
                 .trim_end()
