@@ -23,7 +23,7 @@
 //! channel → framing → telegram → engine::relay → ledger.claim → core.transfer (one call) → ledger.record → telegram → channel
 //!                                    └ decide (pure)
 //! ```
-//! Imports go downwards only: `state, guid, code, limits, visible` ← `telegram` ← `clock, ledger, core_api, http_server, channel` ←
+//! Imports go downwards only: `state, guid, code, limits, visible, unique_json` ← `telegram` ← `clock, ledger, core_api, http_server, channel` ←
 //! `engine` ← `server, outbox, console, cli, demo` ← `main`. A test (`tests/suite/tidy.rs`) reads this list and holds these walls.
 
 pub mod channel;
@@ -41,4 +41,5 @@ pub mod outbox;
 pub mod server;
 pub mod state;
 pub mod telegram;
+mod unique_json;
 pub mod visible;
