@@ -9,8 +9,8 @@ use toml::de::{DeTable, DeValue};
 
 use super::args::{Failure, Usage};
 
-/// Options that make no sense in a file: they name the file itself, or one row.
-const NOT_IN_A_FILE: [&str; 5] = ["config", "serve", "help", "version", "guid"];
+/// Options that make no sense in a file: they name the file itself, or one row, or are for one start only.
+const NOT_IN_A_FILE: [&str; 6] = ["config", "serve", "help", "version", "guid", "accept-restored"];
 
 /// `command` with the values of the file that the arguments (or `ONCEGATE_CONFIG`) name as defaults. No file named: unchanged.
 pub(super) fn with_file(command: Command, arguments: &[OsString]) -> Result<Command, Failure> {

@@ -7,6 +7,7 @@ mod http_server;
 mod layouts;
 mod ledger_model;
 mod ledgers;
+mod marks;
 mod orphans;
 mod outbox;
 mod relay;

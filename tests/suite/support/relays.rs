@@ -58,6 +58,7 @@ impl World {
         let mut config = Config {
             db: self.ledger.path().to_owned(),
             must_exist: false,
+            accept_restored: false,
             core: self.core.url().parse().expect("a URL"),
             listen: Some("127.0.0.1:0".to_owned()),
             http: Some("127.0.0.1:0".to_owned()),
