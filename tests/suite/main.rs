@@ -4,6 +4,7 @@ mod conformance;
 mod core_client;
 mod crash;
 mod http_server;
+mod kill_points;
 mod layouts;
 mod ledger_model;
 mod ledgers;

@@ -329,6 +329,12 @@ fn make(path: &Path) -> rusqlite::Result<()> {
     con.execute_batch("BEGIN IMMEDIATE")?;
     con.execute_batch(SCHEMA)?;
     con.execute_batch("COMMIT")?;
+    // Closing would do so too, but it keeps silent when it fails; and the log is not what gets the ledger's name.
+    let (is_busy, _, _): (bool, i64, i64) =
+        con.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+        })?;
+    assert!(!is_busy, "nobody else knows this file's name");
     con.close().map_err(|(_, error)| error)
 }
 

@@ -230,6 +230,13 @@ pub fn program() -> Command {
     unprompted(Command::new(Path::new(env!("CARGO_BIN_EXE_oncegate"))))
 }
 
+/// The program under a tool that runs it.
+pub fn program_under(tool: &[String]) -> Command {
+    let mut command = unprompted(Command::new(&tool[0]));
+    command.args(&tool[1..]).arg(env!("CARGO_BIN_EXE_oncegate"));
+    command
+}
+
 fn unprompted(mut command: Command) -> Command {
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy().to_ascii_lowercase();
