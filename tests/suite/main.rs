@@ -1,5 +1,7 @@
 //! The integration tests, one binary: a module per part of the product.
 
+mod canary;
+mod chaos;
 mod conformance;
 mod core_client;
 mod crash;
