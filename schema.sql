@@ -80,6 +80,12 @@ BEGIN
     SELECT RAISE(ABORT, 'history is append-only: it replaces nothing');
 END;
 
+-- Which ledger this is and how far it has come (ledger_id, mark): compared with <ledger>.mark, to recognise an old copy.
+CREATE TABLE IF NOT EXISTS setting (
+    name  TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+) WITHOUT ROWID;
+
 -- What remains of a purged row, so that a late resend is told E906 and is not paid again.
 CREATE TABLE IF NOT EXISTS purged (
     guid     TEXT PRIMARY KEY,

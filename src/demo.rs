@@ -237,6 +237,7 @@ impl Stage {
         Config {
             db: self.db.clone(),
             must_exist: false,
+            accept_restored: false,
             core: self.core.clone(),
             listen: free(),
             http: None,

@@ -41,6 +41,12 @@ pub const BALLAST_BYTES: u64 = 16 * 1024 * 1024;
 /// Pause between two tries to lay the ballast: a full disk must not be written full again and again while results need what is left.
 pub const BALLAST_RETRY_SECS: u64 = 5;
 
+/// Pause between two moves of the mark while transfers are claimed: what an old copy may have forgotten without being recognised. Each costs two syncs.
+pub const MARK_PAUSE_SECS: u64 = 5;
+
+/// What is read of a mark: it is one line of 53 bytes.
+pub const MARK_BYTES_MAX: u64 = 256;
+
 /// Connections that read the ledger at once: two cores answer tens of thousands of look-ups a second, and each costs up to 2 MB.
 pub const READERS_MAX: usize = 4;
 

@@ -9,8 +9,9 @@ use toml::de::{DeTable, DeValue};
 
 use super::args::{Failure, Usage};
 
-/// Options that make no sense in a file: they name the file itself, or one row, or show what is to be asked for each time.
-const NOT_IN_A_FILE: [&str; 7] = ["config", "serve", "help", "version", "guid", "raw", "reveal"];
+/// Options that make no sense in a file: they name the file itself, or one row, or are for one time only.
+const NOT_IN_A_FILE: [&str; 8] =
+    ["config", "serve", "help", "version", "guid", "raw", "reveal", "accept-restored"];
 
 /// `command` with the values of the file that the arguments (or `ONCEGATE_CONFIG`) name as defaults. No file named: unchanged.
 pub(super) fn with_file(command: Command, arguments: &[OsString]) -> Result<Command, Failure> {

@@ -64,6 +64,9 @@ pub(super) struct ServeArgs {
     /// Refuse a missing ledger instead of creating one
     #[arg(long, env = "ONCEGATE_MUST_EXIST", hide_env = true)]
     must_exist: bool,
+    /// Serve a ledger that is older than its mark, or another one than before: only once, and after comparing it with the core's books
+    #[arg(long)]
+    accept_restored: bool,
     /// Form of the log on stderr
     #[arg(
         long,
@@ -141,6 +144,7 @@ fn validate(args: ServeArgs) -> Result<Config, Failure> {
     Ok(Config {
         db: args.db.ok_or_else(|| missing("--db PATH"))?,
         must_exist: args.must_exist,
+        accept_restored: args.accept_restored,
         core: args.core.ok_or_else(|| missing("--core URL"))?,
         listen: args.listen.0,
         http: args.http.and_then(|http| http.0),

@@ -4,6 +4,8 @@
 //! is kept; what is not a store of ours is an error and stays as it was.
 
 use std::fmt;
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::str::FromStr;
 
@@ -174,6 +176,9 @@ fn connect(path: &Path, create: OpenFlags) -> Result<Connection, OutboxError> {
     if std::fs::metadata(path).is_ok_and(|file| file.len() == 1) {
         return Err(no_store(path, "it is no database".to_owned()));
     }
+    if create.contains(OpenFlags::SQLITE_OPEN_CREATE) {
+        create_for_its_user(path);
+    }
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | create;
     let con = Connection::open_with_flags(path, flags)?;
     con.busy_timeout(OUTBOX_BUSY_TIMEOUT)?;
@@ -185,6 +190,12 @@ fn connect(path: &Path, create: OpenFlags) -> Result<Connection, OutboxError> {
         SYNC_EXTRA => Ok(con),
         other => Err(no_store(path, format!("synchronous stays {other}"))),
     }
+}
+
+/// SQLite would let every user of the machine read a new file. What fails here fails in SQLite too, which says why; its -wal and
+/// -shm follow the file.
+fn create_for_its_user(path: &Path) {
+    let _ = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
 }
 
 fn has_log(path: &Path) -> bool {

@@ -16,7 +16,9 @@ use crate::engine::gate::Gate;
 use crate::engine::relay::{GivenUp, Relay};
 use crate::http_server::{HttpServer, Limits};
 use crate::ledger::owner::{LockFiles, OwnerLock};
-use crate::ledger::sqlite::{Access, BallastNews, Created, Hooks, OpenError, SqliteLedger};
+use crate::ledger::sqlite::{
+    Access, BallastNews, Created, Hooks, MarkNews, OpenError, SqliteLedger,
+};
 use crate::ledger::{Ledger, OwnerId, Query};
 use crate::limits;
 use crate::state::State;
@@ -36,6 +38,8 @@ pub struct Config {
     pub db: PathBuf,
     /// Refuse a missing ledger instead of creating one.
     pub must_exist: bool,
+    /// Serve a ledger that is not as the mark beside it says.
+    pub accept_restored: bool,
     /// The core.
     pub core: CoreUrl,
     /// Where channels connect with TCP.
@@ -273,8 +277,13 @@ fn open_ledger(
             sync_failed();
         })),
         ballast: Some(Box::new(tell_of_ballast)),
+        mark: Some(Box::new(tell_of_mark)),
     };
-    let access = Access::Serve { must_exist: config.must_exist };
+    let access = if config.accept_restored {
+        Access::ServeRestored
+    } else {
+        Access::Serve { must_exist: config.must_exist }
+    };
     let (ledger, created) = SqliteLedger::open(&config.db, access, Arc::clone(clock), hooks)?;
     if created == Created::New {
         warn!(
@@ -293,6 +302,18 @@ fn tell_of_ballast(news: &BallastNews) {
         ),
         BallastNews::Impossible(why) => warn!(
             "no ballast beside the ledger ({why}): should its disk fill up, results may become UNKNOWN"
+        ),
+    }
+}
+
+fn tell_of_mark(news: &MarkNews) {
+    match news {
+        MarkNews::Missing => warn!(
+            "there was no .mark beside the ledger, so it could not be seen whether it is an old copy; there is one now"
+        ),
+        MarkNews::Accepted(why) => warn!("the ledger is served though {why} (--accept-restored)"),
+        MarkNews::NotWritten(why) => warn!(
+            "the .mark beside the ledger can't be written ({why}): an old copy may not be recognised later"
         ),
     }
 }

@@ -120,7 +120,7 @@ fn killed_at_any_moment_of_its_start_it_leaves_what_the_next_one_can_use() {
         // From nothing half of the time.
         if random.chance(50) && world.ledger.path().exists() {
             std::fs::remove_file(world.ledger.path()).unwrap();
-            for suffix in ["-wal", "-shm"] {
+            for suffix in ["-wal", "-shm", ".mark"] {
                 let beside = format!("{}{suffix}", world.ledger.path().display());
                 let _ = std::fs::remove_file(beside);
             }

@@ -1,14 +1,18 @@
 //! The integration tests, one binary: a module per part of the product.
 
+mod canary;
+mod chaos;
 mod cli;
 mod conformance;
 mod core_client;
 mod crash;
 mod docs;
 mod http_server;
+mod kill_points;
 mod layouts;
 mod ledger_model;
 mod ledgers;
+mod marks;
 mod orphans;
 mod outbox;
 mod relay;

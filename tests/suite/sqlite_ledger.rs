@@ -113,7 +113,7 @@ fn a_new_ledger_is_whole_and_the_owners_alone() {
     assert_eq!(created, Created::New);
     claimed(&ledger, "G");
     wait_for("the ballast lies", || names(dir.path()).contains(&"l.db.ballast".to_owned()));
-    assert_eq!(names(dir.path()), ["l.db", "l.db-shm", "l.db-wal", "l.db.ballast"]);
+    assert_eq!(names(dir.path()), ["l.db", "l.db-shm", "l.db-wal", "l.db.ballast", "l.db.mark"]);
     for name in names(dir.path()) {
         let mode = fs::metadata(dir.path().join(&name)).unwrap().mode();
         assert_eq!(mode & 0o777, 0o600, "{name}");
@@ -174,7 +174,7 @@ fn relays_that_start_at_once_serve_one_ledger() {
         assert_eq!(ledger.claim(&claim("G")).unwrap(), wanted);
     }
     drop(opened);
-    assert_eq!(names(dir.path()), ["l.db", "l.db.ballast"], "no half ledger is left");
+    assert_eq!(names(dir.path()), ["l.db", "l.db.ballast", "l.db.mark"], "no half ledger is left");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The ledger on SQLite: WAL, `synchronous=FULL`, one writer thread with group commit, a few readers.
 //!
-//! [`open`] makes sure that a file is a ledger, `writer` commits, `ballast` keeps room for results, `statements` has every
-//! SQL text of the trait's methods.
+//! [`open`] makes sure that a file is a ledger, `mark` that it is no old copy, `writer` commits, `ballast` keeps room for
+//! results, `statements` has every SQL text of the trait's methods.
 //! Knows no telegram.
 
 use std::ops::Deref;
@@ -21,14 +21,17 @@ use crate::guid::Guid;
 use crate::limits;
 
 mod ballast;
+mod mark;
 pub mod open;
 mod statements;
 mod writer;
 
 use ballast::{Ballast, Need};
 pub use ballast::{BallastNews, BallastObserver};
+use mark::{Mark, Stand};
+pub use mark::{MarkNews, MarkObserver};
 pub use open::{Access, Created, OpenError};
-use open::{Files, Place};
+use open::{Beside, Files, Place};
 use writer::Writer;
 pub use writer::{CommitObserver, SyncFailure};
 
@@ -50,6 +53,8 @@ pub struct Hooks {
     pub sync_failed: Option<SyncFailure>,
     /// Called when the ballast was laid, used, or can't be laid.
     pub ballast: Option<BallastObserver>,
+    /// Called when the mark beside the ledger was missing, did not fit, or can't be written.
+    pub mark: Option<MarkObserver>,
 }
 
 impl SqliteLedger {
@@ -61,13 +66,19 @@ impl SqliteLedger {
         clock: Arc<dyn Clock>,
         mut hooks: Hooks,
     ) -> Result<(SqliteLedger, Created), OpenError> {
-        let (place, created) = open::prepare(path, access, clock.now())?;
+        let marked = Stand::marked(path);
+        let (place, created) = open::prepare(path, access, clock.now(), marked.as_ref())?;
         let ballast = match access {
             Access::Read => None,
-            Access::Serve { .. } => Some(Ballast::laid(&place, hooks.ballast.take())),
+            Access::Serve { .. } | Access::ServeRestored => {
+                Some(Ballast::laid(&place, hooks.ballast.take()))
+            }
             Access::Routine => Some(Ballast::used(&place)),
         };
-        let writer = ballast.map(|ballast| open::writer(&place, ballast, clock.now(), hooks));
+        let writer = ballast.map(|ballast| {
+            let mark = Mark::new(&place, marked, access, hooks.mark.take());
+            open::writer(&place, Beside { ballast, mark }, created, clock.now(), hooks)
+        });
         let writer = writer.transpose()?;
         let readers = Readers::open(place)?;
         Ok((SqliteLedger { readers, writer, clock }, created))

@@ -20,6 +20,7 @@ use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OpenFlags};
 
 use super::ballast::Ballast;
+use super::mark::{Mark, Stand};
 use super::writer::{self, Writer};
 use crate::ledger::{LedgerError, ledger_time};
 use crate::limits;
@@ -69,6 +70,8 @@ pub enum Access {
         /// Refuse a missing ledger.
         must_exist: bool,
     },
+    /// By the relay: one that is not as its mark says is accepted. A missing one is refused.
+    ServeRestored,
     /// By a routine: read and write, never create.
     Routine,
     /// To look at: SQLite itself refuses to write.
@@ -100,6 +103,20 @@ pub enum OpenError {
         path: PathBuf,
         /// What was found instead.
         why: String,
+    },
+    /// Not the ledger that a relay last used here, says the mark beside it.
+    #[error("{} is not the ledger that was last used here: {why}; {ONLY_IF_SURE}", path.display())]
+    NotAsMarked {
+        /// The path.
+        path: PathBuf,
+        /// What differs.
+        why: String,
+    },
+    /// There is nothing at the path, and there was.
+    #[error("no ledger at {}, and the .mark beside it says that there was one: a new one would know no GUID, and each resend would be paid again; bring the ledger back, or remove the mark to begin anew", path.display())]
+    Lost {
+        /// The path.
+        path: PathBuf,
     },
     /// Written by a newer program.
     #[error("{} has schema version {version}, this program knows {USER_VERSION}: use a newer oncegate", path.display())]
@@ -138,6 +155,8 @@ pub enum OpenError {
         wanted: &'static str,
     },
 }
+
+const ONLY_IF_SURE: &str = "what was paid since is unknown to it, and a resend would be paid again; bring back the newest ledger with its -wal, or compare this one with the core's books and then start once with --serve --accept-restored";
 
 fn remedy(error: &LedgerError) -> &'static str {
     match error {
@@ -211,7 +230,7 @@ pub(super) struct Place {
 
 impl Place {
     /// The place of `path`, whose last part need not exist. `:memory:` and its like become ordinary file names.
-    fn of(path: &Path) -> io::Result<Place> {
+    pub(super) fn of(path: &Path) -> io::Result<Place> {
         let file = match fs::canonicalize(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let name = path.file_name().ok_or(io::ErrorKind::NotFound)?;
@@ -243,15 +262,20 @@ pub(super) fn prepare(
     path: &Path,
     access: Access,
     now: DateTime<Utc>,
+    marked: Option<&Stand>,
 ) -> Result<(Place, Created), OpenError> {
     let io = |source| OpenError::Io { path: path.to_owned(), source };
     let created = match fs::metadata(path) {
         Ok(_) => check(&Place::of(path).map_err(io)?.file).map(|()| Created::Existing),
         Err(error) if error.kind() == io::ErrorKind::NotFound => match access {
-            Access::Serve { must_exist: false } => create(&Place::of(path).map_err(io)?.file, now),
-            Access::Serve { must_exist: true } | Access::Routine | Access::Read => {
-                Err(OpenError::Missing { path: path.to_owned() })
+            Access::Serve { must_exist: false } if marked.is_some() => {
+                Err(OpenError::Lost { path: path.to_owned() })
             }
+            Access::Serve { must_exist: false } => create(&Place::of(path).map_err(io)?.file, now),
+            Access::Serve { must_exist: true }
+            | Access::ServeRestored
+            | Access::Routine
+            | Access::Read => Err(OpenError::Missing { path: path.to_owned() }),
         },
         Err(error) => Err(io(error)),
     }?;
@@ -305,10 +329,16 @@ fn make(path: &Path) -> rusqlite::Result<()> {
     con.execute_batch("BEGIN IMMEDIATE")?;
     con.execute_batch(SCHEMA)?;
     con.execute_batch("COMMIT")?;
+    // Closing would do so too, but it keeps silent when it fails; and the log is not what gets the ledger's name.
+    let (is_busy, _, _): (bool, i64, i64) =
+        con.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+        })?;
+    assert!(!is_busy, "nobody else knows this file's name");
     con.close().map_err(|(_, error)| error)
 }
 
-fn sync_directory(path: &Path) -> io::Result<()> {
+pub(super) fn sync_directory(path: &Path) -> io::Result<()> {
     fs::File::open(directory(path))?.sync_all()
 }
 
@@ -377,20 +407,33 @@ fn columns(con: &Connection) -> rusqlite::Result<Vec<String>> {
     statement.query_map([], |row| row.get(0))?.collect()
 }
 
+/// The files of ours beside a ledger that the writer looks after.
+pub(super) struct Beside {
+    pub(super) ballast: Ballast,
+    pub(super) mark: Mark,
+}
+
 /// The connection that writes: schema applied, PRAGMAs read back, one real write done.
 pub(super) fn writer(
     place: &Place,
-    ballast: Ballast,
+    beside: Beside,
+    created: Created,
     now: DateTime<Utc>,
     hooks: super::Hooks,
 ) -> Result<Writer, OpenError> {
+    let Beside { ballast, mut mark } = beside;
     let path = &place.given;
     let io = |source| OpenError::Io { path: path.clone(), source };
     let opened = Files::of(place).map_err(io)?;
     let mut con = connect(&place.file, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     con.busy_handler(Some(patience)).map_err(|error| ledger_error(path, &error))?;
     look(path, &con)?;
-    upgrade(&con, now).map_err(|error| ledger_error(path, &error))?;
+    let mismatch = mark.mismatch(&con).map_err(|error| ledger_error(path, &error))?;
+    if let Some(why) = mismatch {
+        return Err(OpenError::NotAsMarked { path: path.clone(), why });
+    }
+    upgrade(&con, &mut mark, now).map_err(|error| ledger_error(path, &error))?;
+    mark.begun(&con, created == Created::New);
     settings(path, &con)?;
     // From here on the writer's own loop waits for locks, job by job.
     con.busy_timeout(Duration::ZERO).map_err(|error| ledger_error(path, &error))?;
@@ -399,7 +442,7 @@ pub(super) fn writer(
     if !opened.in_place() {
         return Err(moved());
     }
-    Writer::start(con, files, ballast, hooks).map_err(io)
+    Writer::start(con, files, Beside { ballast, mark }, hooks).map_err(io)
 }
 
 /// Waits for another process's lock. SQLite's own handler sleeps up to 100 ms at a time, and beside a busy relay, whose writer
@@ -411,7 +454,7 @@ fn patience(tries: i32) -> bool {
 
 /// Applies the schema, adds what a bare ledger lacks, and rewrites `user_version`: a real write, which fails here and not at
 /// the first payment.
-fn upgrade(con: &Connection, now: DateTime<Utc>) -> rusqlite::Result<()> {
+fn upgrade(con: &Connection, mark: &mut Mark, now: DateTime<Utc>) -> rusqlite::Result<()> {
     con.pragma_update(None, "journal_mode", "WAL")?;
     con.execute_batch("PRAGMA synchronous = FULL; BEGIN IMMEDIATE")?;
     if !columns(con)?.iter().any(|name| name.eq_ignore_ascii_case("owner")) {
@@ -421,6 +464,7 @@ fn upgrade(con: &Connection, now: DateTime<Utc>) -> rusqlite::Result<()> {
     for state in State::ALL.into_iter().filter(|state| *state != State::Done) {
         mend(con, state, &ledger_time(now))?;
     }
+    mark.begin(con)?;
     con.execute_batch("COMMIT")
 }
 

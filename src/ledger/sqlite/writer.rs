@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, ErrorCode, ffi};
 
 use super::ballast::{Ballast, Need};
-use super::open::Files;
+use super::mark::Mark;
+use super::open::{Beside, Files};
 use crate::ledger::LedgerError;
 use crate::limits;
 
@@ -36,14 +37,15 @@ impl Writer {
     pub(super) fn start(
         con: Connection,
         files: Files,
-        ballast: Ballast,
+        beside: Beside,
         mut hooks: super::Hooks,
     ) -> io::Result<Writer> {
         let (jobs, queue) = sync_channel(limits::WRITER_QUEUE_OPERATIONS_MAX);
         let alarm = Alarm(hooks.sync_failed.take());
         let waiting = VecDeque::new();
-        let work =
-            Loop { con, files, ballast, hooks, queue, waiting, lost: None, cut: None, alarm };
+        let Beside { ballast, mark } = beside;
+        let (lost, cut) = (None, None);
+        let work = Loop { con, files, ballast, mark, hooks, queue, waiting, lost, cut, alarm };
         let thread =
             thread::Builder::new().name("ledger-writer".to_owned()).spawn(move || work.run())?;
         Ok(Writer { jobs: Some(jobs), thread: Some(thread) })
@@ -115,6 +117,7 @@ struct Loop {
     con: Connection,
     files: Files,
     ballast: Ballast,
+    mark: Mark,
     hooks: super::Hooks,
     queue: Receiver<Job>,
     /// Taken from the queue, not answered yet. All of them, not just a batch: time runs out for each of them.
@@ -154,6 +157,7 @@ impl Loop {
             if self.begin() {
                 self.commit();
             }
+            self.move_mark();
         }
     }
 
@@ -244,6 +248,7 @@ impl Loop {
                 if let Some(observer) = &self.hooks.committed {
                     observer(took, size);
                 }
+                self.mark.committed();
                 self.cut_log();
             }
             Err(error) => self.failed(batch, &error),
@@ -268,6 +273,20 @@ impl Loop {
             // Still read or written by somebody: it is tried again. A failed fsync has been told.
             self.report(&error);
         }
+    }
+
+    /// Moves the mark on, now and then, in a transaction of its own. What fails is tried again the next time: nobody waits for it.
+    fn move_mark(&mut self) {
+        if self.lost.is_some() || !self.mark.is_due() || !self.files.in_place() {
+            return;
+        }
+        let begun = self.con.execute_batch("BEGIN IMMEDIATE");
+        let moved = begun.and_then(|()| self.mark.advance(&self.con));
+        match moved.and_then(|()| self.con.execute_batch("COMMIT")) {
+            Ok(()) => self.mark.keep(&self.con),
+            Err(error) => drop(self.report(&error)),
+        }
+        self.roll_back();
     }
 
     fn batch(&mut self) -> Vec<Job> {

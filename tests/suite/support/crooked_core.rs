@@ -2,15 +2,16 @@
 //! count payments with the code that it tests. The first word that names a trick, in any text of a request, says what it does.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 use socket2::{Domain, Socket, Type};
 
-use super::wait::PATIENCE;
+use super::wait::{PATIENCE, wait_until};
 
 /// A transfer that arrived is made within this time or never: the bound that `--min-age` relies on.
 pub const LATE_MAX: Duration = Duration::from_secs(2);
@@ -35,6 +36,8 @@ type Hook = Box<dyn Fn(&str) + Send + Sync>;
 struct Site {
     books: Mutex<Books>,
     changed: Condvar,
+    /// Connections that were accepted and are served.
+    open: AtomicUsize,
     slow: Duration,
     /// Called in the middle of each transfer, while the caller waits for its answer.
     hook: Mutex<Option<Arc<Hook>>>,
@@ -80,7 +83,8 @@ impl CrookedCore {
         socket.bind(&any.into()).expect("a port");
         let address = socket.local_addr().expect("an address").as_socket().expect("of the net");
         let (books, hook) = (Mutex::default(), Mutex::default());
-        let site = Arc::new(Site { books, changed: Condvar::new(), slow, hook });
+        let (changed, open) = (Condvar::new(), AtomicUsize::new(0));
+        let site = Arc::new(Site { books, changed, open, slow, hook });
         CrookedCore { address, down: Mutex::new(Some(socket)), site }
     }
 
@@ -93,9 +97,37 @@ impl CrookedCore {
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 let site = Arc::clone(&site);
-                std::thread::spawn(move || serve(&stream, &site));
+                site.open.fetch_add(1, Ordering::SeqCst);
+                std::thread::spawn(move || {
+                    serve(&stream, &site);
+                    site.open.fetch_sub(1, Ordering::SeqCst);
+                });
             }
         });
+    }
+
+    /// Makes a transfer, as if somebody had asked for it.
+    pub fn post(&self, guid: &str) {
+        let body = json!({"guid": guid}).to_string();
+        let length = body.len();
+        let head = format!("POST /v1/transfers HTTP/1.1\r\nContent-Length: {length}\r\n\r\n");
+        assert!(self.ask(&(head + &body)).starts_with("HTTP/1.1 200"));
+    }
+
+    /// Waits until all that its callers ever sent has been dealt with; they are dead, or they have hung up.
+    pub fn wait_until_quiet(&self) {
+        // Connections are accepted in their order: when this one has been answered, none before it is unknown.
+        self.ask("GET /v1/transfers/none HTTP/1.1\r\n\r\n");
+        wait_until("the core is quiet", || self.site.open.load(Ordering::SeqCst) == 0);
+    }
+
+    /// One exchange; the beginning of the answer.
+    fn ask(&self, request: &str) -> String {
+        let mut stream = TcpStream::connect(self.address).expect("the core accepts");
+        stream.write_all(request.as_bytes()).expect("it is taken");
+        let mut answer = vec![0; 4096];
+        let bytes = stream.read(&mut answer).expect("an answer");
+        String::from_utf8_lossy(&answer[..bytes]).into_owned()
     }
 
     /// Its URL.

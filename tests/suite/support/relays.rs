@@ -58,6 +58,7 @@ impl World {
         let mut config = Config {
             db: self.ledger.path().to_owned(),
             must_exist: false,
+            accept_restored: false,
             core: self.core.url().parse().expect("a URL"),
             listen: Some("127.0.0.1:0".to_owned()),
             http: Some("127.0.0.1:0".to_owned()),
@@ -168,6 +169,22 @@ impl Process {
         Process::spawn(command, ledger, core, &[])
     }
 
+    /// The same, and it may have so many files open: connections are files.
+    pub fn start_with_files(ledger: &LedgerFile, core: &str, files: u32) -> Process {
+        let script = format!("ulimit -n {files}; exec \"$0\" \"$@\"");
+        let mut command = unprompted(Command::new("sh"));
+        command.args(["-c", &script, env!("CARGO_BIN_EXE_oncegate")]);
+        Process::spawn(command, ledger, core, &[])
+    }
+
+    /// Its memory, in KiB.
+    pub fn memory_kib(&self) -> u64 {
+        let path = format!("/proc/{}/status", self.child.id());
+        let status = std::fs::read_to_string(path).expect("a status");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a line");
+        line.trim().trim_end_matches(" kB").parse().expect("a number")
+    }
+
     fn spawn(mut command: Command, ledger: &LedgerFile, core: &str, options: &[&str]) -> Process {
         let log = ledger.path().with_extension("log");
         let log_file = File::options().create(true).append(true).open(&log).expect("a log");
@@ -227,6 +244,13 @@ impl Drop for Process {
 /// The program, without what this environment would tell it.
 pub fn program() -> Command {
     unprompted(Command::new(Path::new(env!("CARGO_BIN_EXE_oncegate"))))
+}
+
+/// The program under a tool that runs it.
+pub fn program_under(tool: &[String]) -> Command {
+    let mut command = unprompted(Command::new(&tool[0]));
+    command.args(&tool[1..]).arg(env!("CARGO_BIN_EXE_oncegate"));
+    command
 }
 
 fn unprompted(mut command: Command) -> Command {

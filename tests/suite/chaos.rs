@@ -1,0 +1,454 @@
+//! Chaos: two relays, a core that is not idempotent and operators' routines, each a real process; each is killed and frozen at random
+//! under load, and when it is over nothing is paid twice, nothing told is missing, and every row is settled.
+//!
+//! Without a word it takes some seconds; `ONCEGATE_CHAOS="10000 100000"` goes on until there were so many kills and transfers. The
+//! seed is printed; `ONCEGATE_SEED` repeats it, as far as processes allow.
+#![expect(clippy::unwrap_used, reason = "a test that can't go on has failed")]
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write as _};
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, RwLock};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use oncegate::clock::SystemClock;
+use oncegate::core_api::simulated::{SimulatedConfig, SimulatedCore};
+use tempfile::TempDir;
+
+use crate::support::channel::{Addresses, Channel, Telegram, code};
+use crate::support::ledger_file::LedgerFile;
+use crate::support::random::Random;
+use crate::support::relays::{Process, program};
+use crate::support::wait::wait_until;
+
+/// How long the short run does harm.
+const SHORT: Duration = Duration::from_secs(8);
+
+/// Channels that send at the same time.
+const CHANNELS: usize = 8;
+
+/// Half of the transfers go well, if they are let.
+const MEMOS: [&str; 12] =
+    ["", "", "", "", "", "", "SLOW", "LATE", "RESET", "HALF", "GARBAGE", "REJECT"];
+
+/// Shorter than `SLOW`: such calls end as UNKNOWN, or in mid-call.
+const READ_TIMEOUT: [&str; 2] = ["--read-timeout", "0.2"];
+
+/// How long `SLOW` and `LATE` take.
+const SLOW: Duration = Duration::from_millis(300);
+
+/// The longest that a process is frozen; with [`SLOW`] the longest that the core takes.
+const FROZEN_MS_MAX: u64 = 800;
+
+/// More than the core may take, and then some for a slow machine.
+const MIN_AGE: &str = "5";
+
+const ROUTINES: [&[&str]; 3] = [
+    &["resolve", "--min-age", MIN_AGE],
+    &["reprocess", "--max-attempts", "100000", "--keep-going", "--read-timeout", "0.2"],
+    &["purge", "--days", "0"],
+];
+
+/// The core's process: this test binary once more.
+#[test]
+#[ignore = "the core's process of the other test"]
+fn core() {
+    let Ok(db) = std::env::var("ONCEGATE_CHAOS_CORE_DB") else { return };
+    let address = std::env::var("ONCEGATE_CHAOS_CORE_ADDRESS").unwrap();
+    let config =
+        SimulatedConfig { slow: SLOW, db: Some(db.into()), clock: Arc::new(SystemClock::new()) };
+    let core = SimulatedCore::start(TcpListener::bind(address).unwrap(), config).unwrap();
+    println!("ready core={}", core.address());
+    std::io::stdout().flush().unwrap();
+    loop {
+        thread::park();
+    }
+}
+
+struct Core {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl Core {
+    fn start(db: &Path, address: &str) -> Core {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "chaos::core", "--ignored", "--nocapture"]);
+        command.env("ONCEGATE_CHAOS_CORE_DB", db).env("ONCEGATE_CHAOS_CORE_ADDRESS", address);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut ready = lines.map_while(Result::ok).filter_map(|line| {
+            line.split_once("ready core=").map(|(_, address)| address.parse().unwrap())
+        });
+        let address = ready.next().expect("the core starts");
+        Core { child, address }
+    }
+
+    fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Core {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn signal(child: &Child, name: &str) {
+    let kill = format!("kill -{name} {}", child.id());
+    assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
+}
+
+/// What the channels know.
+#[derive(Default)]
+struct Known {
+    telegrams: Vec<Telegram>,
+    /// The first final answer of each GUID.
+    finals: BTreeMap<String, Vec<u8>>,
+    codes: BTreeMap<String, u64>,
+    lost: u64,
+    wrong: Vec<String>,
+}
+
+impl Known {
+    fn told(&mut self, guid: &str, reply: &[u8]) {
+        let code = code(reply).to_owned();
+        match code.as_str() {
+            "0000" | "C051" => {
+                let first = self.finals.entry(guid.to_owned()).or_insert_with(|| reply.to_vec());
+                if *first != reply {
+                    self.wrong.push(format!("{guid}: two final answers"));
+                }
+            }
+            "E901" | "E902" | "E903" | "E906" | "E907" | "E909" => {}
+            code => self.wrong.push(format!("{guid}: {code} can't be")),
+        }
+        *self.codes.entry(code).or_default() += 1;
+    }
+}
+
+#[derive(Debug, Default)]
+struct Figures {
+    relays_killed: usize,
+    relays_frozen: usize,
+    cores_killed: usize,
+    cores_frozen: usize,
+    routines_killed: usize,
+    routines_ended: usize,
+}
+
+impl Figures {
+    fn kills(&self) -> usize {
+        self.relays_killed + self.cores_killed + self.routines_killed
+    }
+}
+
+struct Scene {
+    _folder: TempDir,
+    ledger: LedgerFile,
+    postings: PathBuf,
+    core_url: String,
+    at: RwLock<Vec<Addresses>>,
+    known: Mutex<Known>,
+    over: AtomicBool,
+}
+
+/// How much chaos there is to be.
+struct Length {
+    kills: usize,
+    transfers: usize,
+    end: Option<Instant>,
+}
+
+impl Length {
+    fn asked() -> Length {
+        let Ok(asked) = std::env::var("ONCEGATE_CHAOS") else {
+            return Length { kills: 0, transfers: 0, end: Some(Instant::now() + SHORT) };
+        };
+        let mut numbers = asked.split_whitespace().map(|number| number.parse().unwrap());
+        Length { kills: numbers.next().unwrap(), transfers: numbers.next().unwrap(), end: None }
+    }
+
+    fn is_over(&self, kills: usize, transfers: usize) -> bool {
+        self.end
+            .map_or(kills >= self.kills && transfers >= self.transfers, |end| Instant::now() >= end)
+    }
+}
+
+#[test]
+fn relays_core_and_routines_killed_and_frozen_under_load_pay_nothing_twice_and_lose_nothing() {
+    let mut random = Random::seeded("chaos");
+    let begun = Instant::now();
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let postings = folder.path().join("core.jsonl");
+    let core = Core::start(&postings, "127.0.0.1:0");
+    let scene = Scene {
+        ledger: LedgerFile::at(folder.path().join("relay.db")),
+        _folder: folder,
+        postings,
+        core_url: format!("http://{}", core.address),
+        at: RwLock::default(),
+        known: Mutex::default(),
+        over: AtomicBool::new(false),
+    };
+    let mut figures = Figures::default();
+    let core = thread::scope(|scope| {
+        for _ in 0..CHANNELS {
+            let (scene, random) = (&scene, random.fork());
+            scope.spawn(move || scene.be_a_channel(random));
+        }
+        let core = scene.harm(core, &mut random, &mut figures);
+        scene.over.store(true, Ordering::SeqCst);
+        core
+    });
+    scene.settle();
+    drop(core);
+    scene.check();
+    let known = scene.known.lock().unwrap();
+    let (kills, transfers, lost) = (figures.kills(), known.telegrams.len(), known.lost);
+    println!("{kills} kills, {transfers} transfers, {lost} lost answers: 0 doubled, 0 lost");
+    println!("{figures:?} codes={:?} {:.0} s", known.codes, begun.elapsed().as_secs_f64());
+    assert!(figures.relays_killed > 0 && figures.relays_frozen > 0 && figures.cores_killed > 0);
+}
+
+impl Scene {
+    fn be_a_channel(&self, mut random: Random) {
+        let mut channel = None;
+        while !self.over.load(Ordering::SeqCst) {
+            let Some(mut open) = channel.take().or_else(|| self.connect(&mut random)) else {
+                thread::park_timeout(Duration::from_millis(10));
+                continue;
+            };
+            let telegram = self.next_telegram(&mut random);
+            let answered = open.try_ask(&telegram.bytes());
+            let mut known = self.known.lock().unwrap();
+            if let Ok(reply) = answered {
+                known.told(&telegram.guid, &reply);
+                channel = Some(open);
+            } else {
+                known.lost += 1;
+            }
+        }
+    }
+
+    fn connect(&self, random: &mut Random) -> Option<Channel> {
+        let at = self.at.read().unwrap();
+        let at = (!at.is_empty()).then(|| *random.pick(&at))?;
+        Channel::connect(at.tcp).ok()
+    }
+
+    /// A new one, or one that somebody may have in hand just now.
+    fn next_telegram(&self, random: &mut Random) -> Telegram {
+        let mut known = self.known.lock().unwrap();
+        let recent = known.telegrams.len().min(500);
+        if recent > 0 && random.chance(40) {
+            let all = &known.telegrams;
+            return all[all.len() - 1 - random.below(recent)].resent();
+        }
+        let telegram = Telegram::new(random.pick::<&str>(&MEMOS));
+        known.telegrams.push(telegram.clone());
+        telegram
+    }
+
+    fn harm(&self, mut core: Core, random: &mut Random, figures: &mut Figures) -> Core {
+        let length = Length::asked();
+        let mut relays = vec![self.start_relay(), self.start_relay()];
+        let mut routines: Vec<Child> = Vec::new();
+        while !length.is_over(figures.kills(), self.known.lock().unwrap().telegrams.len()) {
+            self.appear(&relays);
+            routines.extend(random.chance(50).then(|| self.start_routine(random)));
+            pause(random, 120);
+            let which = random.below(relays.len());
+            match random.below(10) {
+                0 => {
+                    core.kill();
+                    figures.cores_killed += 1;
+                    pause(random, 100);
+                    core = Core::start(&self.postings, &core.address.to_string());
+                }
+                1 => {
+                    signal(&core.child, "STOP");
+                    figures.cores_frozen += 1;
+                    pause(random, FROZEN_MS_MAX);
+                    signal(&core.child, "CONT");
+                }
+                2 | 3 => {
+                    relays[which].signal("STOP");
+                    figures.relays_frozen += 1;
+                    pause(random, FROZEN_MS_MAX);
+                    relays[which].signal("CONT");
+                }
+                _ => {
+                    relays[which].kill();
+                    figures.relays_killed += 1;
+                    relays.remove(which);
+                    self.appear(&relays);
+                    relays.push(self.start_relay());
+                }
+            }
+            end_routines(&mut routines, figures);
+        }
+        end_routines(&mut routines, figures);
+        core
+    }
+
+    fn start_relay(&self) -> Process {
+        Process::start(&self.ledger, &self.core_url, &READ_TIMEOUT)
+    }
+
+    fn appear(&self, relays: &[Process]) {
+        *self.at.write().unwrap() = relays.iter().map(|relay| relay.at).collect();
+    }
+
+    fn routine(&self, arguments: &[&str]) -> Command {
+        let mut command = program();
+        command.args(arguments).arg("--db").arg(self.ledger.path());
+        if arguments[0] != "purge" {
+            command.args(["--core", &self.core_url]);
+        }
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+    }
+
+    fn start_routine(&self, random: &mut Random) -> Child {
+        self.routine(random.pick::<&[&str]>(&ROUTINES)).spawn().unwrap()
+    }
+
+    /// The core lives, operators ask, and send what was certainly not sent, with patience for the tricks.
+    fn settle(&self) {
+        let relay = Process::start(&self.ledger, &self.core_url, &[]);
+        let open = "SELECT count(*) FROM tx WHERE state <> 'DONE'";
+        wait_until("the sweep", || {
+            self.ledger.number("SELECT count(*) FROM tx WHERE state = 'SENT'") == 0
+        });
+        let telegrams = self.known.lock().unwrap().telegrams.clone();
+        let mut channel = relay.at.connect();
+        for telegram in &telegrams {
+            // Not once arrived: it is a new transfer, and then it has to be one effect too.
+            if self.ledger.find(&telegram.guid).is_none() {
+                self.ask(&mut channel, telegram);
+            }
+        }
+        let end = Instant::now() + Duration::from_mins(10);
+        while self.ledger.number(open) > 0 {
+            assert!(Instant::now() < end, "{} rows are left", self.ledger.number(open));
+            self.routine(&["resolve", "--min-age", MIN_AGE]).status().unwrap();
+            let reprocess = ["reprocess", "--max-attempts", "100000", "--keep-going"];
+            self.routine(&reprocess).status().unwrap();
+        }
+        for telegram in &telegrams {
+            let code = self.ask(&mut channel, telegram);
+            assert!(["0000", "C051", "E906"].contains(&code.as_str()), "{code}");
+        }
+    }
+
+    fn ask(&self, channel: &mut Channel, telegram: &Telegram) -> String {
+        let reply = channel.ask(&telegram.bytes());
+        self.known.lock().unwrap().told(&telegram.guid, &reply);
+        code(&reply).to_owned()
+    }
+
+    /// By the core's own file, read here and not by the core.
+    fn check(&self) {
+        let mut effects: BTreeMap<String, u64> = BTreeMap::new();
+        for line in BufReader::new(File::open(&self.postings).unwrap()).lines() {
+            let entry: serde_json::Value = serde_json::from_str(&line.unwrap()).unwrap();
+            *effects.entry(entry["posting"]["guid"].as_str().unwrap().to_owned()).or_default() += 1;
+        }
+        let known = self.known.lock().unwrap();
+        assert_eq!(known.wrong, [""; 0]);
+        for telegram in &known.telegrams {
+            let (guid, refused) = (&telegram.guid, telegram.memo == b"REJECT");
+            let times = effects.get(guid).copied().unwrap_or_default();
+            let history = || self.ledger.history(guid);
+            assert_eq!(times, u64::from(!refused), "{guid}: {:?}", history());
+            match self.ledger.find(guid) {
+                Some(row) => {
+                    assert_eq!(row.state, "DONE", "{guid}");
+                    assert_eq!(known.finals.get(guid), row.response.as_ref(), "{guid}");
+                }
+                None => assert!(history().contains(&"purge DONE>purged".to_owned()), "{guid}"),
+            }
+        }
+        let ok: String =
+            self.ledger.open().query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+        assert_eq!(ok, "ok");
+    }
+}
+
+fn pause(random: &mut Random, ms_max: u64) {
+    thread::park_timeout(Duration::from_millis(random.next() % ms_max));
+}
+
+fn end_routines(routines: &mut Vec<Child>, figures: &mut Figures) {
+    for mut routine in routines.drain(..) {
+        match routine.try_wait().unwrap() {
+            Some(_) => figures.routines_ended += 1,
+            None => figures.routines_killed += 1,
+        }
+        let _ = routine.kill();
+        routine.wait().unwrap();
+    }
+}
+
+/// Sends one transfer to show that the relay answers.
+fn answers(relay: &Process) {
+    assert_eq!(relay.at.code(&Telegram::new("")), "0000");
+}
+
+#[test]
+fn a_relay_out_of_files_answers_those_it_has_and_takes_others_when_there_are_files_again() {
+    let world = crate::support::relays::World::new();
+    let relay = Process::start_with_files(&world.ledger, &world.core.url(), 60);
+    let mut first = relay.at.connect();
+    assert_eq!(code(&first.ask(&Telegram::new("").bytes())), "0000");
+    let crowd: Vec<_> = (0..100).filter_map(|_| Channel::connect(relay.at.tcp).ok()).collect();
+    let during = first.ask(&Telegram::new("").bytes());
+    // Its own call may find no file for a connection: then nothing was sent.
+    assert!(["0000", "E902", "E909"].contains(&code(&during)), "{}", code(&during));
+    drop(crowd);
+    wait_until("files again", || {
+        let telegram = Telegram::new("");
+        let channel = Channel::connect(relay.at.tcp).ok();
+        let reply = channel.and_then(|mut open| open.try_ask(&telegram.bytes()).ok());
+        reply.is_some_and(|reply| code(&reply) == "0000")
+    });
+    let calls = world.core.books();
+    assert!(calls.effects.values().all(|times| *times == 1), "{:?}", calls.effects);
+}
+
+#[test]
+fn ten_thousand_idle_connections_cost_little_and_the_relay_still_answers() {
+    const CROWD: usize = 10_000;
+    let limit = rlimit::increase_nofile_limit(u64::MAX).unwrap_or_default();
+    if limit < 2 * CROWD as u64 {
+        println!("SKIPPED: {limit} files are too few for {CROWD} connections");
+        return;
+    }
+    let world = crate::support::relays::World::new();
+    let relay = world.process(&[]);
+    answers(&relay);
+    let before = relay.memory_kib();
+    let mut crowd: Vec<Channel> = (0..CROWD).map(|_| relay.at.connect()).collect();
+    let begun = Instant::now();
+    answers(&relay);
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    for channel in [CROWD - 1, CROWD / 2, 0] {
+        let reply = crowd[channel].ask(&Telegram::new("").bytes());
+        assert_eq!(code(&reply), "0000", "the idle ones are served");
+    }
+    let each = relay.memory_kib().saturating_sub(before) / CROWD as u64;
+    println!("{CROWD} idle connections: {each} KiB each");
+    assert!(each < 64, "{each} KiB each");
+    drop(crowd);
+    answers(&relay);
+}
