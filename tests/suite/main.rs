@@ -1,5 +1,6 @@
 //! The integration tests, one binary: a module per part of the product.
 
+mod clock_jumps;
 mod conformance;
 mod core_client;
 mod crash;
