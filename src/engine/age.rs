@@ -8,11 +8,12 @@
 //! Between two jumps the wall clock goes steadily, so a row was written in one of these stretches, and its true age is the
 //! difference of the times less all jumps after its stretch. Which stretch it was can be ambiguous after a jump back (some times
 //! come twice); a stretch is possible if it ended at or after the row's time, and the least of the possible ages counts.
-//! The plain difference is always among them: no jump makes a row older than the clock says.
+//! The plain difference is always among them: no jump makes a row older than the clock says. A time that the clock has leapt
+//! over was written between the jump and the look that saw it, and counts from that look.
 //!
 //! # What it does not know
-//! A jump while the machine was off (or before anybody looked for the first time in this run of it), and jumps whose sum stays
-//! below [`crate::limits::CLOCK_JUMP_MS_MIN`].
+//! A jump while the machine was off, one before anybody looked for the first time in this run of it or after the last look, that
+//! several jumps between two looks were more than one, and jumps whose sum stays below [`crate::limits::CLOCK_JUMP_MS_MIN`].
 
 use chrono::{DateTime, TimeDelta, Utc};
 use tracing::warn;
@@ -40,20 +41,16 @@ impl Ages {
         for _ in 0..limits::CLOCK_NOTE_TRIES_MAX {
             let last = look.last(&notes);
             let Some(note) = look.note(last, seen_by) else { break };
-            let noted = ledger.note_clock(&note, last);
-            if note.seconds != 0 && noted != Ok(false) {
-                warn!(
-                    seconds = note.seconds,
-                    "the wall clock jumped; ages are counted without the jump"
-                );
+            if ledger.note_clock(&note, last) == Ok(false) {
+                // Somebody was quicker: perhaps it is noted already.
+                notes = ledger.clock_notes()?;
+                continue;
             }
-            match noted {
-                Ok(false) => notes = ledger.clock_notes()?,
-                Ok(true) | Err(_) => {
-                    notes.push(note);
-                    break;
-                }
+            if note.seconds != 0 {
+                warn!(seconds = note.seconds, "the wall clock jumped: ages are counted without it");
             }
+            notes.push(note);
+            break;
         }
         Ok(Ages::at(look.now, notes))
     }
@@ -74,13 +71,18 @@ impl Ages {
     #[must_use]
     pub fn of(&self, since: DateTime<Utc>) -> TimeDelta {
         let plain = self.now - since;
-        let (mut least, mut jumped) = (plain, 0_i64);
+        let (mut least, mut later) = (plain, 0_i64);
         for note in self.notes.iter().rev().filter(|note| note.seconds != 0) {
-            jumped = jumped.saturating_add(note.seconds);
-            if since <= note.before_at_most() {
-                let jumped = TimeDelta::try_seconds(jumped).unwrap_or(TimeDelta::MAX);
-                least = least.min(plain.checked_sub(&jumped).unwrap_or(TimeDelta::MIN));
-            }
+            // As if it had been there at that look; whichever it was, the least counts.
+            let seen = if since <= note.before_at_most() {
+                less(plain, later.saturating_add(note.seconds))
+            } else if since <= note.at {
+                less(self.now - note.at, later)
+            } else {
+                plain
+            };
+            least = least.min(seen);
+            later = later.saturating_add(note.seconds);
         }
         least
     }
@@ -96,6 +98,11 @@ impl Ages {
     pub fn plain(&self) -> bool {
         self.notes.iter().all(|note| note.seconds == 0)
     }
+}
+
+fn less(age: TimeDelta, seconds: i64) -> TimeDelta {
+    let seconds = TimeDelta::try_seconds(seconds).unwrap_or(TimeDelta::MAX);
+    age.checked_sub(&seconds).unwrap_or(TimeDelta::MIN)
 }
 
 #[cfg(test)]
@@ -129,6 +136,11 @@ mod tests {
         let notes = [jump(HOUR + 10, HOUR)];
         assert_eq!(age(HOUR + 20, &notes, 0), 20, "it was there before");
         assert_eq!(age(HOUR + 20, &notes, HOUR + 15), 5, "it came after");
+        assert_eq!(
+            age(HOUR + 20, &notes, HOUR + 8),
+            10,
+            "it came before anybody had seen the jump"
+        );
     }
 
     #[test]

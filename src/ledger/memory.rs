@@ -296,7 +296,7 @@ impl Ledger for MemoryLedger {
             return Ok(false);
         }
         let now = ledger_time(note.at);
-        if note.seconds < 0 {
+        if note.seconds != 0 {
             let open = tables.tx.values_mut().filter(|row| row.state != State::Done);
             for row in open.filter(|row| row.updated_at > now) {
                 now.clone_into(&mut row.updated_at);

@@ -19,6 +19,9 @@ use oncegate::state::State;
 use oncegate::telegram::{Layout, Request};
 
 use crate::ledgers::{Subject, id, owner};
+use crate::support::channel::Telegram;
+use crate::support::relays::{Process, World};
+use crate::support::wait::wait_until;
 
 const REQUEST: &[u8] = include_bytes!("../vectors/req_euckr.bin");
 const MIN_AGE: i64 = 61;
@@ -182,6 +185,23 @@ fn a_jump_that_is_taken_back_leaves_every_age_as_it_was() {
 }
 
 #[test]
+fn of_two_jumps_between_two_looks_the_rows_written_between_them_age_from_the_second_look() {
+    // Found by the simulation: an hour forward, a row, a bit back. The row lay in the future of the one jump that was seen, so
+    // a later jump forward made it old.
+    each(State::Unknown, |scene| {
+        scene.0.clock.jump(3_600);
+        scene.put("between", State::Unknown);
+        scene.0.clock.jump(-100);
+        scene.look();
+        assert_eq!(scene.0.get("between").updated_at, scene.0.clock.text());
+        scene.0.clock.jump(2 * DAY);
+        assert_eq!(scene.resolve().examined, 0);
+        scene.0.clock.pass(MIN_AGE + 2);
+        assert_eq!(scene.resolve().failed, 2);
+    });
+}
+
+#[test]
 fn a_clock_that_goes_steadily_is_noted_once_however_often_it_is_looked_at() {
     each(State::Unknown, |scene| {
         for _ in 0..5 {
@@ -243,4 +263,70 @@ fn two_clocks_of_one_machine_read_the_same_uptime() {
     assert_eq!(scene.jumps(), [0]);
     assert_eq!(first.uptime().run, second.uptime().run);
     assert_eq!(scene.0.ledger.find(&id("G")).unwrap(), oncegate::ledger::Found::Nothing);
+}
+
+/// A wall clock that a test sets: for processes, by libfaketime.
+struct FakeTime {
+    library: &'static str,
+    setting: std::path::PathBuf,
+}
+
+impl FakeTime {
+    const LIBRARIES: [&'static str; 3] = [
+        "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1",
+        "/usr/lib/aarch64-linux-gnu/faketime/libfaketimeMT.so.1",
+        "/usr/lib64/faketime/libfaketimeMT.so.1",
+    ];
+
+    /// None where libfaketime is not installed.
+    fn new(folder: &std::path::Path) -> Option<FakeTime> {
+        let there = |library: &&str| std::path::Path::new(library).exists();
+        let library = FakeTime::LIBRARIES.into_iter().find(there)?;
+        let time = FakeTime { library, setting: folder.join("wall-clock") };
+        time.set(0);
+        Some(time)
+    }
+
+    fn set(&self, ahead_s: i64) {
+        // Whole, at once: the processes read it all the time.
+        let new = self.setting.with_extension("new");
+        std::fs::write(&new, format!("{ahead_s:+}\n")).unwrap();
+        std::fs::rename(new, &self.setting).unwrap();
+    }
+
+    fn environment(&self) -> [(String, &str); 4] {
+        let setting = self.setting.to_str().unwrap();
+        [
+            ("LD_PRELOAD", self.library),
+            ("FAKETIME_TIMESTAMP_FILE", setting),
+            ("FAKETIME_NO_CACHE", "1"),
+            ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+    }
+}
+
+#[test]
+fn a_running_relay_sees_its_machines_clock_jump_and_resolve_counts_without_it() {
+    let (world, folder) = (World::new(), tempfile::tempdir().unwrap());
+    let Some(time) = FakeTime::new(folder.path()) else {
+        eprintln!("SKIPPED: libfaketime is not installed, so no real clock jumped");
+        return;
+    };
+    let environment = time.environment();
+    let relay = Process::start_in(&world.ledger, &world.core.url(), &[], &environment);
+    let telegram = Telegram::new("FIN");
+    assert_eq!(relay.at.code(&telegram), "E901");
+    time.set(3_600);
+    wait_until("a note of the jump by the relay", || {
+        world.ledger.number("SELECT coalesce(sum(seconds), 0) FROM clock_jump") >= 3_599
+    });
+    let noted = "SELECT count(*) FROM clock_jump WHERE seconds > 0";
+    assert_eq!(world.ledger.number(noted), 1, "{}", relay.log());
+    let mut resolve = world.routine_command(&["resolve", "--min-age", "61", "--json"]);
+    let told = resolve.envs(environment).output().unwrap();
+    let told = String::from_utf8(told.stdout).unwrap();
+    assert_eq!(told.trim(), r#"{"summary":{"examined":0,"done":0,"failed":0,"left":0}}"#);
+    assert_eq!(world.ledger.number(noted), 1, "resolve has seen the same jump, and it is noted");
+    assert!(world.ledger.told(&telegram.guid).starts_with("UNKNOWN"));
 }

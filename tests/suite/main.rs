@@ -12,6 +12,7 @@ mod orphans;
 mod outbox;
 mod relay;
 mod simulated_core;
+mod simulation;
 mod sqlite_ledger;
 mod support;
 mod telegram;

@@ -58,7 +58,7 @@ pub(super) fn note(
     if con.prepare_cached(NOTE)?.execute(values)? == 0 {
         return Ok(false);
     }
-    if note.seconds < 0 {
+    if note.seconds != 0 {
         for state in State::ALL.into_iter().filter(|state| *state != State::Done) {
             con.execute(&MEND.replace("?2", state.as_str()), [&at])?;
         }
