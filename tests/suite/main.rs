@@ -8,6 +8,9 @@ mod http_server;
 mod layouts;
 mod ledger_model;
 mod ledgers;
+#[path = "../model/src/model/mod.rs"]
+mod model;
+mod models;
 mod orphans;
 mod outbox;
 mod relay;

@@ -79,6 +79,11 @@ fn on_sqlite(seed: u64) -> Result<Stage, Box<Failure>> {
     live(Stage::new(seed, clock, ledgers, None))
 }
 
+/// The mutants' names, for docs/guards.md.
+pub fn mutant_names() -> Vec<String> {
+    Mutant::ALL.iter().map(|mutant| format!("{mutant:?}")).collect()
+}
+
 fn lives(default: u64) -> u64 {
     let given = std::env::var("ONCEGATE_LIVES").ok();
     given.map_or(default, |lives| lives.parse().expect("ONCEGATE_LIVES is a number"))
