@@ -92,3 +92,15 @@ CREATE TABLE IF NOT EXISTS purged (
     rsp_code TEXT,
     at       TEXT NOT NULL
 ) WITHOUT ROWID;
+
+-- What the wall clock did: ages are counted by it, and a jump forward would make a fresh row old. The first look of each run of
+-- the machine leaves a row with 0 seconds, each jump that somebody sees later one with its length.
+CREATE TABLE IF NOT EXISTS clock_jump (
+    id       INTEGER PRIMARY KEY,
+    at       TEXT NOT NULL,         -- when it was seen, by the clock that had jumped; UTC
+    seconds  INTEGER NOT NULL,      -- forward; negative: back
+    run      TEXT NOT NULL,         -- the run of the machine
+    ahead_ms INTEGER NOT NULL,      -- by how much the wall clock is ahead of the time since the machine's start
+    seen_by  TEXT NOT NULL
+);
+CREATE INDEX IF NOT EXISTS clock_jump_run ON clock_jump (run, id);

@@ -15,7 +15,10 @@
 //! # Assumptions
 //! - fsync keeps its promise: what it returned for survives a power cut.
 //! - The core's late execution is bounded (`core-late-max`): after that time an inquiry's "absent" is final.
-//! - Wall clocks may jump: ages are hints and never make a payment safe.
+//! - Wall clocks may jump: every routine and every sweep notes the jumps it sees and counts them out of all ages
+//!   ([`engine::age`]). Not seen is a jump while the machine was off, one before the first look in this run of the machine or
+//!   after the last, that two jumps between two looks were two (a relay looks every two seconds), and what stays below two
+//!   seconds in sum: `core-late-max` has to have that much room.
 //! - GUIDs are unique per transfer.
 //!
 //! # The way of a telegram

@@ -253,3 +253,12 @@ pub const SIMULATED_STOP_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Connections that may wait to be accepted: after a network failure all channels come back at once. Linux cuts it to its own limit (4,096).
 pub const ACCEPT_QUEUE: i32 = 8_192;
+
+/// A wall clock that has moved by so much against the time since the machine's start has jumped. Corrections below it are the daily work of a time service; their sum counts, so ages are never wrong by more.
+pub const CLOCK_JUMP_MS_MIN: i64 = 2_000;
+
+/// Notes on the clock that are read: a few a year are usual. The newest count; older ones matter to nothing but rows that are older still.
+pub const CLOCK_NOTES_MAX: usize = 1_000;
+
+/// How often a note on the clock is tried anew because others were quicker: each of them has noted the same jump.
+pub const CLOCK_NOTE_TRIES_MAX: usize = 5;

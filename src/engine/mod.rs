@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::guid::{Attempt, Guid};
 use crate::ledger::{Cause, Ledger, LedgerError, Outline, Query, Trail};
 
+pub mod age;
 pub mod decide;
 pub mod gate;
 pub mod orphans;

@@ -7,9 +7,9 @@
 use std::collections::{HashMap, HashSet};
 use std::io;
 
-use chrono::{DateTime, Utc};
 use tracing::warn;
 
+use super::age::Ages;
 use super::relay::GivenUp;
 use crate::clock::Clock;
 use crate::code::Code;
@@ -17,7 +17,6 @@ use crate::guid::{Attempt, Guid};
 use crate::ledger::owner::{Fate, Owners};
 use crate::ledger::{
     Cause, Found, Ledger, LedgerError, Orphan, Outline, OwnerId, Query, Row, Trail,
-    parse_ledger_time,
 };
 use crate::limits;
 use crate::state::State;
@@ -57,6 +56,7 @@ impl Sweep<'_> {
     pub fn run(&self) -> Result<Vec<Guid>, SweepError> {
         // Asked before the rows are read: who was dead then can have claimed nothing since.
         let dead = self.dead_owners()?;
+        let ages = Ages::look(self.ledger, self.clock, self.own.as_str())?;
         let mut swept = self.take_given_up()?;
         let mut fates: HashMap<OwnerId, Fate> =
             dead.iter().map(|owner| (owner.clone(), Fate::Dead)).collect();
@@ -67,7 +67,7 @@ impl Sweep<'_> {
             query.after = Some(last.place());
             let mut orphans = Vec::new();
             for row in &page {
-                if let Some(seen) = self.is_orphan(row, &mut fates) {
+                if let Some(seen) = self.is_orphan(row, &ages, &mut fates) {
                     orphans.extend(self.orphan(row, seen)?);
                 }
             }
@@ -100,9 +100,16 @@ impl Sweep<'_> {
     }
 
     /// Why the row is an orphan; none if it is none.
-    fn is_orphan(&self, row: &Outline, fates: &mut HashMap<OwnerId, Fate>) -> Option<String> {
+    fn is_orphan(
+        &self,
+        row: &Outline,
+        ages: &Ages,
+        fates: &mut HashMap<OwnerId, Fate>,
+    ) -> Option<String> {
+        // A row without a readable time is not old: nothing is known of its age.
         let by_age = || {
-            self.is_old(row).then(|| format!("nobody to ask, unchanged since {}", row.updated_at))
+            let old = ages.reached(&row.updated_at, self.orphan_after);
+            old.then(|| format!("nobody to ask, unchanged since {}", row.updated_at))
         };
         let Some(owner) = row.owner.as_ref().filter(|_| row.state == State::Sent) else {
             return by_age();
@@ -116,12 +123,6 @@ impl Sweep<'_> {
             Fate::Dead => Some(format!("its owner {owner} is dead")),
             Fate::NoLock => by_age(),
         }
-    }
-
-    /// A row without a readable time is not old: nothing is known of its age.
-    fn is_old(&self, row: &Outline) -> bool {
-        let now: DateTime<Utc> = self.clock.now();
-        parse_ledger_time(&row.updated_at).is_some_and(|since| now - since >= self.orphan_after)
     }
 
     fn take_given_up(&self) -> Result<Vec<Guid>, SweepError> {

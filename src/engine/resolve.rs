@@ -5,6 +5,7 @@
 
 use chrono::TimeDelta;
 
+use super::age::Ages;
 use super::{Operator, Planned, Progress, Step, Stop};
 use crate::clock::Clock;
 use crate::code::Code;
@@ -59,9 +60,10 @@ pub struct Summary {
 impl Resolve<'_> {
     /// The rows that meet the conditions now, oldest first; `only` limits it to those.
     pub fn plan(&self, only: Option<&[Guid]>) -> std::result::Result<Vec<Planned>, LedgerError> {
+        let ages = self.ages()?;
         let mut query = Query::of(&[State::Unknown]);
-        query.until = Some(self.clock.now() - self.min_age);
-        super::plan(self.ledger, query, only, |_| true)
+        query.until = Some(ages.now() - self.min_age);
+        super::plan(self.ledger, query, only, |row| ages.reached(&row.updated_at, self.min_age))
     }
 
     /// Asks about each row of the plan in turn.
@@ -90,7 +92,7 @@ impl Resolve<'_> {
                 return Ok((Result::Left, "the row is gone".to_owned()));
             }
         };
-        if let Some(why) = self.not_due(planned, &row) {
+        if let Some(why) = self.not_due(planned, &row)? {
             return Ok((Result::Left, why));
         }
         let request = match self.layout.decode_request(&row.request) {
@@ -127,12 +129,22 @@ impl Resolve<'_> {
     }
 
     /// The conditions once more, now that its turn has come.
-    fn not_due(&self, planned: &Planned, row: &Row) -> Option<String> {
+    fn not_due(
+        &self,
+        planned: &Planned,
+        row: &Row,
+    ) -> std::result::Result<Option<String>, LedgerError> {
         if row.state != State::Unknown || row.attempt != planned.attempt {
-            return Some(changed(row));
+            return Ok(Some(changed(row)));
         }
-        let cutoff = ledger_time(self.clock.now() - self.min_age);
-        (row.updated_at > cutoff).then(|| format!("too young: changed at {} UTC", row.updated_at))
+        let ages = self.ages()?;
+        let due = row.updated_at <= ledger_time(ages.now() - self.min_age)
+            && ages.reached(&row.updated_at, self.min_age);
+        Ok((!due).then(|| format!("too young: changed at {} UTC", row.updated_at)))
+    }
+
+    fn ages(&self) -> std::result::Result<Ages, LedgerError> {
+        Ages::look(self.ledger, self.clock, &self.operator.who)
     }
 }
 

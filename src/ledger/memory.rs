@@ -7,8 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use chrono::{DateTime, Utc};
 
 use super::{
-    CallResult, Claim, ClaimFailed, Claimed, ClaimedAgain, Counts, Found, HistoryLine, Ledger,
-    LedgerError, Orphan, Outline, Purge, Query, Record, Recorded, Row, Settle, Trail, ledger_time,
+    CallResult, Claim, ClaimFailed, Claimed, ClaimedAgain, ClockNote, Counts, Found, HistoryLine,
+    Ledger, LedgerError, Orphan, Outline, Purge, Query, Record, Recorded, Row, Settle, Trail,
+    ledger_time, parse_ledger_time,
 };
 use crate::clock::Clock;
 use crate::code::Code;
@@ -27,6 +28,7 @@ struct Tables {
     tx: BTreeMap<Guid, Row>,
     purged: HashMap<Guid, Option<String>>,
     history: Vec<HistoryLine>,
+    clock_notes: Vec<ClockNote>,
 }
 
 impl MemoryLedger {
@@ -272,6 +274,31 @@ impl Ledger for MemoryLedger {
         let tables = self.tables();
         let lines = tables.history.iter().filter(|line| line.guid == *guid);
         Ok(lines.take(limits::HISTORY_LINES_MAX).cloned().collect())
+    }
+
+    fn clock_notes(&self) -> Result<Vec<ClockNote>, LedgerError> {
+        let tables = self.tables();
+        let older = tables.clock_notes.len().saturating_sub(limits::CLOCK_NOTES_MAX);
+        Ok(tables.clock_notes[older..].to_vec())
+    }
+
+    fn note_clock(&self, note: &ClockNote, after: Option<&ClockNote>) -> Result<bool, LedgerError> {
+        let mut tables = self.tables();
+        let last = tables.clock_notes.iter().rev().find(|known| known.run == note.run);
+        if last.map(|note| note.ahead_ms) != after.map(|note| note.ahead_ms) {
+            return Ok(false);
+        }
+        let now = ledger_time(note.at);
+        if note.seconds != 0 {
+            let open = tables.tx.values_mut().filter(|row| row.state != State::Done);
+            for row in open.filter(|row| row.updated_at > now) {
+                now.clone_into(&mut row.updated_at);
+            }
+        }
+        // A ledger keeps whole seconds.
+        let at = parse_ledger_time(&now).unwrap_or(note.at);
+        tables.clock_notes.push(ClockNote { at, ..note.clone() });
+        Ok(true)
     }
 
     fn probe(&self) -> Result<(), LedgerError> {

@@ -10,10 +10,12 @@ use crate::code::Code;
 use crate::guid::{Attempt, Guid};
 use crate::state::State;
 
+pub mod clock_note;
 pub mod memory;
 pub mod owner;
 pub mod sqlite;
 
+pub use clock_note::{ClockLook, ClockNote};
 pub use owner::OwnerId;
 
 /// One transfer, as the ledger has it.
@@ -518,6 +520,14 @@ pub trait Ledger: Send + Sync {
 
     /// The history of one transfer, oldest first, at most [`crate::limits::HISTORY_LINES_MAX`]. Reads only.
     fn history(&self, guid: &Guid) -> Result<Vec<HistoryLine>, LedgerError>;
+
+    /// Notes on the wall clock, oldest first, the newest [`crate::limits::CLOCK_NOTES_MAX`]. Reads only.
+    fn clock_notes(&self) -> Result<Vec<ClockNote>, LedgerError>;
+
+    /// Adds a note if the last one of its run of the machine is still `after`; false if somebody else has added one meanwhile.
+    /// With a jump, rows that are not DONE and whose last change lies in the future are changed "now", in the same transaction:
+    /// they age from here on, and nothing has to wait until the clock gets there. True means on disk. Waits as `claim` does.
+    fn note_clock(&self, note: &ClockNote, after: Option<&ClockNote>) -> Result<bool, LedgerError>;
 
     /// Takes and releases the write lock, waiting [`crate::limits::CLAIM_TRY_MS`] at most: could a claim be written now?
     fn probe(&self) -> Result<(), LedgerError>;

@@ -10,6 +10,7 @@ use chrono::TimeDelta;
 use tracing::{info, warn};
 
 use crate::core_api::HttpCore;
+use crate::engine::age::Ages;
 use crate::engine::orphans::Sweep;
 use crate::engine::relay::Relay;
 use crate::ledger::owner::LockFiles;
@@ -37,6 +38,10 @@ pub(super) fn start(
 ) -> io::Result<Sweeper> {
     let relay = Arc::clone(relay);
     let orphan_after = TimeDelta::from_std(orphan_after).unwrap_or(TimeDelta::MAX);
+    // Before the first claim: a jump is seen only against an earlier look.
+    if let Err(error) = Ages::look(&*relay.ledger, &*relay.clock, relay.owner.as_str()) {
+        warn!("the clock could not be compared with the ledger's notes: {error}");
+    }
     let (stop, stopped) = channel::<()>();
     let sweep = move || {
         loop {

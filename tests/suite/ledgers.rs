@@ -21,17 +21,28 @@ use rusqlite::Connection;
 use tempfile::TempDir;
 
 /// A clock that stands still until it is moved.
-pub struct HandClock(AtomicI64);
+#[derive(Default)]
+pub struct HandClock {
+    passed: AtomicI64,
+    jumped: AtomicI64,
+}
 
 impl HandClock {
     /// A summer's day.
     pub fn new() -> Arc<HandClock> {
-        Arc::new(HandClock(AtomicI64::new(1_785_000_000)))
+        let clock = HandClock::default();
+        clock.pass(1_785_000_000);
+        Arc::new(clock)
     }
 
-    /// Moves it on (or back).
+    /// Moves it on (or back), as time does.
     pub fn pass(&self, seconds: i64) {
-        self.0.fetch_add(seconds, Ordering::SeqCst);
+        self.passed.fetch_add(seconds, Ordering::SeqCst);
+    }
+
+    /// Sets the wall clock forward (or back).
+    pub fn jump(&self, seconds: i64) {
+        self.jumped.fetch_add(seconds, Ordering::SeqCst);
     }
 
     /// The time as the ledger writes it.
@@ -42,11 +53,12 @@ impl HandClock {
 
 impl Clock for HandClock {
     fn now(&self) -> DateTime<Utc> {
-        DateTime::from_timestamp(self.0.load(Ordering::SeqCst), 0).unwrap()
+        let seconds = self.passed.load(Ordering::SeqCst) + self.jumped.load(Ordering::SeqCst);
+        DateTime::from_timestamp(seconds, 0).unwrap()
     }
 
     fn monotonic(&self) -> Duration {
-        Duration::from_secs(self.0.load(Ordering::SeqCst).unsigned_abs())
+        Duration::from_secs(self.passed.load(Ordering::SeqCst).unsigned_abs())
     }
 }
 

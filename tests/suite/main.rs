@@ -3,6 +3,7 @@
 mod canary;
 mod chaos;
 mod cli;
+mod clock_jumps;
 mod conformance;
 mod core_client;
 mod crash;
@@ -13,10 +14,14 @@ mod layouts;
 mod ledger_model;
 mod ledgers;
 mod marks;
+#[path = "../model/src/model/mod.rs"]
+mod model;
+mod models;
 mod orphans;
 mod outbox;
 mod relay;
 mod simulated_core;
+mod simulation;
 mod sqlite_ledger;
 mod support;
 mod telegram;

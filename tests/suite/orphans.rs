@@ -13,8 +13,8 @@ use oncegate::engine::relay::GivenUp;
 use oncegate::guid::{Attempt, Guid};
 use oncegate::ledger::owner::{Fate, Owners};
 use oncegate::ledger::{
-    CallResult, Claim, ClaimFailed, Claimed, ClaimedAgain, Counts, Found, HistoryLine, Ledger,
-    LedgerError, Orphan, Outline, OwnerId, Purge, Query, Record, Recorded, Row, Settle,
+    CallResult, Claim, ClaimFailed, Claimed, ClaimedAgain, ClockNote, Counts, Found, HistoryLine,
+    Ledger, LedgerError, Orphan, Outline, OwnerId, Purge, Query, Record, Recorded, Row, Settle,
 };
 use oncegate::state::State;
 use oncegate::telegram::Layout;
@@ -83,6 +83,8 @@ impl Ledger for Meanwhile<'_> {
     fn page(&self, query: &Query) -> Result<Vec<Row>, LedgerError> { self.ledger.page(query) }
     fn counts(&self) -> Result<Counts, LedgerError> { self.ledger.counts() }
     fn history(&self, guid: &Guid) -> Result<Vec<HistoryLine>, LedgerError> { self.ledger.history(guid) }
+    fn clock_notes(&self) -> Result<Vec<ClockNote>, LedgerError> { self.ledger.clock_notes() }
+    fn note_clock(&self, note: &ClockNote, after: Option<&ClockNote>) -> Result<bool, LedgerError> { self.ledger.note_clock(note, after) }
     fn probe(&self) -> Result<(), LedgerError> { self.ledger.probe() }
 }
 

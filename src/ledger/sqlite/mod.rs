@@ -1,7 +1,7 @@
 //! The ledger on SQLite: WAL, `synchronous=FULL`, one writer thread with group commit, a few readers.
 //!
 //! [`open`] makes sure that a file is a ledger, `mark` that it is no old copy, `writer` commits, `ballast` keeps room for
-//! results, `statements` has every SQL text of the trait's methods.
+//! results, `statements` has the SQL texts of the trait's methods, `clock` those of the notes on the clock.
 //! Knows no telegram.
 
 use std::ops::Deref;
@@ -13,14 +13,15 @@ use chrono::{DateTime, Utc};
 use rusqlite::Connection;
 
 use super::{
-    Claim, ClaimFailed, Claimed, ClaimedAgain, Counts, Found, HistoryLine, Ledger, LedgerError,
-    Orphan, Outline, Purge, Query, Record, Recorded, Row, Settle,
+    Claim, ClaimFailed, Claimed, ClaimedAgain, ClockNote, Counts, Found, HistoryLine, Ledger,
+    LedgerError, Orphan, Outline, Purge, Query, Record, Recorded, Row, Settle,
 };
 use crate::clock::Clock;
 use crate::guid::Guid;
 use crate::limits;
 
 mod ballast;
+mod clock;
 mod mark;
 pub mod open;
 mod statements;
@@ -192,6 +193,17 @@ impl Ledger for SqliteLedger {
 
     fn history(&self, guid: &Guid) -> Result<Vec<HistoryLine>, LedgerError> {
         self.read(|con| statements::history(con, guid))
+    }
+
+    fn clock_notes(&self) -> Result<Vec<ClockNote>, LedgerError> {
+        self.read(clock::notes)
+    }
+
+    fn note_clock(&self, note: &ClockNote, after: Option<&ClockNote>) -> Result<bool, LedgerError> {
+        let (note, after_ms) = (note.clone(), after.map(|after| after.ahead_ms));
+        self.write(Need::Result, limits::CLAIM_TRY_MS, move |con, _| {
+            clock::note(con, &note, after_ms)
+        })
     }
 
     fn probe(&self) -> Result<(), LedgerError> {

@@ -481,7 +481,7 @@ fn prepare<'a>(con: &'a Connection, sql: &str) -> rusqlite::Result<CachedStateme
     })
 }
 
-fn has_table(con: &Connection, name: &str) -> rusqlite::Result<bool> {
+pub(super) fn has_table(con: &Connection, name: &str) -> rusqlite::Result<bool> {
     con.prepare_cached(HAS_TABLE)?.exists([name])
 }
 

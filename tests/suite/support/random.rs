@@ -15,6 +15,11 @@ impl Random {
         Random(seed)
     }
 
+    /// The sequence of this seed.
+    pub fn of(seed: u64) -> Random {
+        Random(seed)
+    }
+
     /// A sequence that follows from this one, for a thread.
     pub fn fork(&mut self) -> Random {
         Random(self.next())

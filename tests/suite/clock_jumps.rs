@@ -1,0 +1,332 @@
+//! Jumps of the wall clock: noted by whoever looks, in both ledgers alike, and counted out of every age.
+//!
+//! The story: a wall clock set forward by a minute or more made a fresh UNKNOWN old enough for resolve, a core that was still
+//! working said "not found", and reprocess paid a second time.
+#![expect(clippy::unwrap_used, reason = "a test that can't go on has failed")]
+
+use chrono::TimeDelta;
+use oncegate::clock::{Clock as _, SystemClock};
+use oncegate::core_api::{Core, Inquiry, Transfer};
+use oncegate::engine::age::Ages;
+use oncegate::engine::orphans::Sweep;
+use oncegate::engine::purge::Purge;
+use oncegate::engine::relay::GivenUp;
+use oncegate::engine::resolve::{Resolve, Summary};
+use oncegate::engine::{Operator, Stop};
+use oncegate::ledger::owner::LockFiles;
+use oncegate::ledger::{ClockLook, Row};
+use oncegate::state::State;
+use oncegate::telegram::{Layout, Request};
+
+use crate::ledgers::{Subject, id, owner};
+use crate::support::channel::Telegram;
+use crate::support::relays::{Process, World};
+use crate::support::wait::wait_until;
+
+const REQUEST: &[u8] = include_bytes!("../vectors/req_euckr.bin");
+const MIN_AGE: i64 = 61;
+const DAY: i64 = 86_400;
+
+/// A core that has not got to it yet.
+struct Working;
+
+impl Core for Working {
+    fn transfer(&self, _: &Request) -> Transfer {
+        panic!("resolve sends nothing")
+    }
+
+    fn inquire(&self, _: &Request) -> Inquiry {
+        Inquiry::Absent
+    }
+}
+
+struct Scene(Subject);
+
+impl Scene {
+    /// A clock that has been looked at, and one row.
+    fn with(subject: Subject, state: State) -> Scene {
+        let scene = Scene(subject);
+        scene.look();
+        scene.put("G", state);
+        scene
+    }
+
+    fn put(&self, guid: &str, state: State) {
+        let row = self.0.row(guid, state, 1);
+        self.0.put(&Row { request: REQUEST.to_vec(), ..row });
+    }
+
+    fn look(&self) -> Ages {
+        Ages::look(&*self.0.ledger, &*self.0.clock, "test").unwrap()
+    }
+
+    fn jumps(&self) -> Vec<i64> {
+        self.0.ledger.clock_notes().unwrap().iter().map(|note| note.seconds).collect()
+    }
+
+    fn operator() -> Operator {
+        Operator { who: "op@host".to_owned(), reason: None }
+    }
+
+    fn resolve(&self) -> Summary {
+        let layout = Layout::std128();
+        let routine = Resolve {
+            ledger: &*self.0.ledger,
+            core: &Working,
+            layout: &layout,
+            clock: &*self.0.clock,
+            min_age: TimeDelta::seconds(MIN_AGE),
+            operator: Scene::operator(),
+        };
+        routine.run(&routine.plan(None).unwrap(), &Stop::default(), &mut |_| {})
+    }
+
+    fn purge(&self, days: i64) -> u64 {
+        let routine = Purge {
+            ledger: &*self.0.ledger,
+            clock: &*self.0.clock,
+            age: TimeDelta::days(days),
+            operator: Scene::operator(),
+        };
+        routine.run(None, &Stop::default(), &mut |_| {}).unwrap()
+    }
+
+    fn sweep(&self) -> usize {
+        let nowhere = tempfile::tempdir().unwrap();
+        let sweep = Sweep {
+            ledger: &*self.0.ledger,
+            owners: &LockFiles::beside(&nowhere.path().join("l.db")),
+            layout: &Layout::std128(),
+            clock: &*self.0.clock,
+            own: &owner("1-a-1"),
+            given_up: &GivenUp::default(),
+            orphan_after: TimeDelta::seconds(MIN_AGE),
+        };
+        sweep.run().unwrap().len()
+    }
+}
+
+/// Each case on both ledgers.
+fn each(state: State, case: impl Fn(&Scene)) {
+    for subject in [Subject::memory(), Subject::sqlite()] {
+        case(&Scene::with(subject, state));
+    }
+}
+
+#[test]
+fn a_jump_forward_makes_no_fresh_unknown_old_enough_to_be_asked_about() {
+    each(State::Unknown, |scene| {
+        scene.0.clock.jump(3_600);
+        assert_eq!(scene.resolve().examined, 0);
+        assert_eq!(scene.jumps(), [0, 3_600], "the routine itself has noted it");
+        scene.0.clock.pass(MIN_AGE - 1);
+        assert_eq!(scene.resolve().examined, 0);
+        scene.0.clock.pass(3);
+        assert_eq!(scene.resolve().failed, 1, "it waits for its true age and no longer");
+    });
+}
+
+#[test]
+fn a_row_that_the_plan_named_is_not_asked_about_if_the_plan_was_made_for_another_time() {
+    each(State::Unknown, |scene| {
+        scene.0.clock.pass(MIN_AGE);
+        scene.0.clock.jump(100);
+        scene.put("G", State::Unknown);
+        assert_eq!(scene.resolve().examined, 0);
+    });
+}
+
+#[test]
+fn a_jump_forward_takes_no_claim_away() {
+    each(State::Sent, |scene| {
+        scene.0.clock.jump(2 * DAY);
+        assert_eq!(scene.sweep(), 0);
+        scene.0.clock.pass(MIN_AGE + 2);
+        assert_eq!(scene.sweep(), 1);
+    });
+}
+
+#[test]
+fn a_jump_forward_purges_nothing_before_its_time() {
+    each(State::Done, |scene| {
+        scene.0.clock.jump(400 * DAY);
+        scene.put("later", State::Done);
+        assert_eq!(scene.purge(90), 0);
+        scene.0.clock.pass(90 * DAY + 2);
+        assert_eq!(scene.purge(90), 2);
+    });
+}
+
+#[test]
+fn after_a_jump_back_what_lies_in_the_future_ages_from_there_on_and_done_rows_stay_as_they_are() {
+    each(State::Unknown, |scene| {
+        scene.put("done", State::Done);
+        let done = scene.0.get("done");
+        scene.0.clock.jump(-2 * DAY);
+        assert_eq!(scene.resolve().examined, 0);
+        assert_eq!(scene.0.get("G").updated_at, scene.0.clock.text());
+        assert_eq!(scene.0.get("done"), done, "a DONE row never changes");
+        scene.0.clock.pass(MIN_AGE);
+        assert_eq!(scene.resolve().failed, 1);
+    });
+}
+
+#[test]
+fn a_jump_that_is_taken_back_leaves_every_age_as_it_was() {
+    each(State::Unknown, |scene| {
+        scene.0.clock.jump(2 * DAY);
+        scene.look();
+        scene.put("between", State::Unknown);
+        scene.0.clock.jump(-2 * DAY);
+        scene.look();
+        scene.0.clock.pass(MIN_AGE);
+        assert_eq!(scene.resolve().failed, 2);
+    });
+}
+
+#[test]
+fn of_two_jumps_between_two_looks_the_rows_written_between_them_age_from_the_second_look() {
+    // Found by the simulation: an hour forward, a row, a bit back. The row lay in the future of the one jump that was seen, so
+    // a later jump forward made it old.
+    each(State::Unknown, |scene| {
+        scene.0.clock.jump(3_600);
+        scene.put("between", State::Unknown);
+        scene.0.clock.jump(-100);
+        scene.look();
+        assert_eq!(scene.0.get("between").updated_at, scene.0.clock.text());
+        scene.0.clock.jump(2 * DAY);
+        assert_eq!(scene.resolve().examined, 0);
+        scene.0.clock.pass(MIN_AGE + 2);
+        assert_eq!(scene.resolve().failed, 2);
+    });
+}
+
+#[test]
+fn a_clock_that_goes_steadily_is_noted_once_however_often_it_is_looked_at() {
+    each(State::Unknown, |scene| {
+        for _ in 0..5 {
+            scene.0.clock.pass(1_000);
+            scene.look();
+        }
+        // A time service's correction.
+        scene.0.clock.jump(1);
+        scene.look();
+        assert_eq!(scene.jumps(), [0]);
+        scene.0.clock.jump(1);
+        scene.look();
+        assert_eq!(scene.jumps(), [0, 2], "the sum of small ones counts");
+    });
+}
+
+#[test]
+fn of_two_who_see_the_same_jump_one_notes_it() {
+    each(State::Unknown, |scene| {
+        let ledger = &*scene.0.ledger;
+        scene.0.clock.jump(100);
+        let look = ClockLook::at(&*scene.0.clock);
+        let notes = ledger.clock_notes().unwrap();
+        let (last, note) = (look.last(&notes), look.note(look.last(&notes), "first").unwrap());
+        assert_eq!(ledger.note_clock(&note, last), Ok(true));
+        assert_eq!(ledger.note_clock(&note, last), Ok(false));
+        assert_eq!(ledger.note_clock(&note, None), Ok(false));
+        assert_eq!(scene.jumps(), [0, 100]);
+        assert_eq!(ledger.clock_notes().unwrap()[1].seen_by, "first");
+    });
+}
+
+#[test]
+fn both_ledgers_keep_the_same_notes() {
+    let notes = [Subject::memory(), Subject::sqlite()].map(|subject| {
+        let scene = Scene::with(subject, State::Sent);
+        for jump in [5, -100, DAY, -7] {
+            scene.0.clock.jump(jump);
+            scene.0.clock.pass(10);
+            scene.look();
+        }
+        (scene.0.ledger.clock_notes().unwrap(), scene.0.get("G").updated_at)
+    });
+    assert_eq!(notes[0], notes[1]);
+    assert_eq!(
+        notes[0].0.iter().map(|note| note.seconds).collect::<Vec<_>>(),
+        [0, 5, -100, DAY, -7]
+    );
+}
+
+#[test]
+fn two_clocks_of_one_machine_read_the_same_uptime() {
+    // Without that, each process would note its own beginning as a jump.
+    let (first, second) = (SystemClock::new(), SystemClock::new());
+    let scene = Scene(Subject::memory());
+    for clock in [&first, &second] {
+        Ages::look(&*scene.0.ledger, clock, "test").unwrap();
+    }
+    assert_eq!(scene.jumps(), [0]);
+    assert_eq!(first.uptime().run, second.uptime().run);
+    assert_eq!(scene.0.ledger.find(&id("G")).unwrap(), oncegate::ledger::Found::Nothing);
+}
+
+/// A wall clock that a test sets: for processes, by libfaketime.
+struct FakeTime {
+    library: &'static str,
+    setting: std::path::PathBuf,
+}
+
+impl FakeTime {
+    const LIBRARIES: [&'static str; 3] = [
+        "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1",
+        "/usr/lib/aarch64-linux-gnu/faketime/libfaketimeMT.so.1",
+        "/usr/lib64/faketime/libfaketimeMT.so.1",
+    ];
+
+    /// None where libfaketime is not installed.
+    fn new(folder: &std::path::Path) -> Option<FakeTime> {
+        let there = |library: &&str| std::path::Path::new(library).exists();
+        let library = FakeTime::LIBRARIES.into_iter().find(there)?;
+        let time = FakeTime { library, setting: folder.join("wall-clock") };
+        time.set(0);
+        Some(time)
+    }
+
+    fn set(&self, ahead_s: i64) {
+        // Whole, at once: the processes read it all the time.
+        let new = self.setting.with_extension("new");
+        std::fs::write(&new, format!("{ahead_s:+}\n")).unwrap();
+        std::fs::rename(new, &self.setting).unwrap();
+    }
+
+    fn environment(&self) -> [(String, &str); 4] {
+        let setting = self.setting.to_str().unwrap();
+        [
+            ("LD_PRELOAD", self.library),
+            ("FAKETIME_TIMESTAMP_FILE", setting),
+            ("FAKETIME_NO_CACHE", "1"),
+            ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+    }
+}
+
+#[test]
+fn a_running_relay_sees_its_machines_clock_jump_and_resolve_counts_without_it() {
+    let (world, folder) = (World::new(), tempfile::tempdir().unwrap());
+    let Some(time) = FakeTime::new(folder.path()) else {
+        eprintln!("SKIPPED: libfaketime is not installed, so no real clock jumped");
+        return;
+    };
+    let environment = time.environment();
+    let relay = Process::start_in(&world.ledger, &world.core.url(), &[], &environment);
+    let telegram = Telegram::new("FIN");
+    assert_eq!(relay.at.code(&telegram), "E901");
+    time.set(3_600);
+    wait_until("a note of the jump by the relay", || {
+        world.ledger.number("SELECT coalesce(sum(seconds), 0) FROM clock_jump") >= 3_599
+    });
+    let noted = "SELECT count(*) FROM clock_jump WHERE seconds > 0";
+    assert_eq!(world.ledger.number(noted), 1, "{}", relay.log());
+    let mut resolve = world.routine_command(&["resolve", "--min-age", "61", "--json"]);
+    let told = resolve.envs(environment).output().unwrap();
+    let told = String::from_utf8(told.stdout).unwrap();
+    assert_eq!(told.trim(), r#"{"summary":{"examined":0,"done":0,"failed":0,"left":0}}"#);
+    assert_eq!(world.ledger.number(noted), 1, "resolve has seen the same jump, and it is noted");
+    assert!(world.ledger.told(&telegram.guid).starts_with("UNKNOWN"));
+}
