@@ -45,7 +45,7 @@ CREATE TRIGGER IF NOT EXISTS tx_count_delete AFTER DELETE ON tx
 BEGIN
     UPDATE tx_count SET rows = rows - 1 WHERE state = OLD.state;
 END;
-CREATE TRIGGER IF NOT EXISTS tx_count_update AFTER UPDATE OF state ON tx WHEN OLD.state <> NEW.state
+CREATE TRIGGER IF NOT EXISTS tx_count_update AFTER UPDATE OF state ON tx WHEN OLD.state IS NOT NEW.state
 BEGIN
     UPDATE tx_count SET rows = rows - 1 WHERE state = OLD.state;
     UPDATE tx_count SET rows = rows + 1 WHERE state = NEW.state;

@@ -23,11 +23,23 @@ pub const RECORD_PAUSE_MS: u64 = 50;
 /// Pause between two looks at another process's write lock. SQLite's own handler sleeps up to 100 ms; two relays on one file would starve each other.
 pub const LOCK_POLL_MS: u64 = 1;
 
+/// How often opening tries for the write lock, a [`LOCK_POLL_MS`] apart: about five seconds. Nobody's payment waits for it.
+pub const OPEN_TRIES_MAX: i32 = 5_000;
+
 /// Operations that share one commit. More gains nothing (the sync is paid for many times over) and makes the first one wait.
 pub const BATCH_OPERATIONS_MAX: usize = 512;
 
 /// Operations that wait for the writer. Each belongs to a thread that waits for its answer, so threads bound it too.
 pub const WRITER_QUEUE_OPERATIONS_MAX: usize = 4_096;
+
+/// How long the writer sleeps when nobody asks: so often it looks after the ballast unasked.
+pub const WRITER_IDLE_SECS: u64 = 1;
+
+/// Room kept on the disk for results: a thousand calls in flight at four pages of 4 KiB each (row, index, count, history), as if each were committed alone and the log never cut.
+pub const BALLAST_BYTES: u64 = 16 * 1024 * 1024;
+
+/// Pause between two tries to lay the ballast: a full disk must not be written full again and again while results need what is left.
+pub const BALLAST_RETRY_SECS: u64 = 5;
 
 /// Connections that read the ledger at once: two cores answer tens of thousands of look-ups a second, and each costs up to 2 MB.
 pub const READERS_MAX: usize = 4;

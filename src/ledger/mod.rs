@@ -425,7 +425,7 @@ pub enum LedgerError {
     /// Another process held the write lock all the time.
     #[error("the ledger is locked by another process")]
     Busy,
-    /// No room.
+    /// No room: for this write, or (a claim) for the results of what is under way.
     #[error("the disk of the ledger is full")]
     Full,
     /// It can be read, not written.
@@ -494,7 +494,7 @@ pub trait Ledger: Send + Sync {
     /// The history of one transfer, oldest first, at most [`crate::limits::HISTORY_LINES_MAX`]. Reads only.
     fn history(&self, guid: &Guid) -> Result<Vec<HistoryLine>, LedgerError>;
 
-    /// Takes and releases the write lock, waiting [`crate::limits::CLAIM_TRY_MS`] at most: can it be written now?
+    /// Takes and releases the write lock, waiting [`crate::limits::CLAIM_TRY_MS`] at most: could a claim be written now?
     fn probe(&self) -> Result<(), LedgerError>;
 }
 

@@ -85,10 +85,11 @@ pub struct LockFiles {
 }
 
 impl LockFiles {
-    /// The lock files beside the ledger at `ledger`.
+    /// The lock files beside the ledger at `ledger`: beside the file itself, all symbolic links followed. Two relays that reach
+    /// it by two names must see each other's locks, or one would take the other's claims by age.
     #[must_use]
     pub fn beside(ledger: &Path) -> LockFiles {
-        LockFiles { ledger: ledger.to_owned() }
+        LockFiles { ledger: fs::canonicalize(ledger).unwrap_or_else(|_| ledger.to_owned()) }
     }
 
     /// Becomes an owner: creates and locks the file. The lock lasts until the returned value is dropped or the process ends.
@@ -131,7 +132,8 @@ impl Owners for LockFiles {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Fate::NoLock),
             Err(error) => return Err(error),
         };
-        match file.try_lock() {
+        // Shared, so that two who ask at once do not take each other for the owner.
+        match file.try_lock_shared() {
             Ok(()) => Ok(Fate::Dead),
             Err(TryLockError::WouldBlock) => Ok(Fate::Alive),
             Err(TryLockError::Error(error)) => Err(error),
@@ -213,6 +215,28 @@ mod tests {
         let files = LockFiles::beside(&dir.path().join("l.db"));
         files.take(owner(1)).unwrap().leave().unwrap();
         assert!(files.all().unwrap().is_empty());
+    }
+
+    #[test]
+    fn two_names_of_one_ledger_have_one_set_of_locks() {
+        // Locks stood beside the name that was given: relays started with a link and with the file saw no lock of each other
+        // and took each other's claims by age, asleep or not.
+        let (dir, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (file, link) = (dir.path().join("l.db"), elsewhere.path().join("link.db"));
+        fs::write(&file, "").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        let _lock = LockFiles::beside(&link).take(owner(1)).unwrap();
+        assert_eq!(LockFiles::beside(&file).fate(&owner(1)).unwrap(), Fate::Alive);
+    }
+
+    #[test]
+    fn two_who_ask_at_once_both_learn_that_the_owner_is_dead() {
+        let dir = tempfile::tempdir().unwrap();
+        let files = LockFiles::beside(&dir.path().join("l.db"));
+        drop(files.take(owner(1)).unwrap());
+        let asking = File::open(files.path(&owner(1))).unwrap();
+        asking.try_lock_shared().unwrap();
+        assert_eq!(files.fate(&owner(1)).unwrap(), Fate::Dead);
     }
 
     #[test]

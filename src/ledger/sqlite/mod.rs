@@ -1,10 +1,12 @@
 //! The ledger on SQLite: WAL, `synchronous=FULL`, one writer thread with group commit, a few readers.
 //!
-//! [`open`] makes sure that a file is a ledger, [`writer`] commits, [`statements`] has every SQL text of the trait's methods.
+//! [`open`] makes sure that a file is a ledger, [`writer`] commits, [`ballast`] keeps room for results, [`statements`] has every
+//! SQL text of the trait's methods.
 //! Knows no telegram.
 
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::ops::Deref;
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
@@ -18,30 +20,35 @@ use crate::clock::Clock;
 use crate::guid::Guid;
 use crate::limits;
 
+mod ballast;
 pub mod open;
 mod statements;
 mod writer;
 
+use ballast::{Ballast, Need};
+pub use ballast::{BallastNews, BallastObserver};
 pub use open::{Access, Created, OpenError};
+use open::{Files, Place};
 use writer::Writer;
 pub use writer::{CommitObserver, SyncFailure};
 
 /// A ledger file, open.
 pub struct SqliteLedger {
-    path: PathBuf,
     readers: Readers,
     /// None: opened for reading only.
     writer: Option<Writer>,
     clock: Arc<dyn Clock>,
 }
 
-/// What a ledger tells about its commits, and whom it tells that the disk failed to sync. Both are called on the writer's thread.
+/// What a ledger tells of itself. All are called on the writer's thread.
 #[derive(Default)]
 pub struct Hooks {
     /// Called after each commit.
     pub committed: Option<CommitObserver>,
     /// Called once when fsync failed: the process must stop, it can't know what is on disk.
     pub sync_failed: Option<SyncFailure>,
+    /// Called when the ballast was laid, used, or can't be laid.
+    pub ballast: Option<BallastObserver>,
 }
 
 impl SqliteLedger {
@@ -51,27 +58,30 @@ impl SqliteLedger {
         path: &Path,
         access: Access,
         clock: Arc<dyn Clock>,
-        hooks: Hooks,
+        mut hooks: Hooks,
     ) -> Result<(SqliteLedger, Created), OpenError> {
-        let created = open::prepare(path, access)?;
-        let writer = match access {
+        let (place, created) = open::prepare(path, access, clock.now())?;
+        let ballast = match access {
             Access::Read => None,
-            Access::Serve { .. } | Access::Routine => Some(open::writer(path, hooks)?),
+            Access::Serve { .. } => Some(Ballast::laid(&place, hooks.ballast.take())),
+            Access::Routine => Some(Ballast::used(&place)),
         };
-        let readers = Readers { idle: Mutex::new(vec![open::reader(path)?]), ..Readers::new(path) };
-        let ledger = SqliteLedger { path: path.to_owned(), readers, writer, clock };
-        Ok((ledger, created))
+        let writer = ballast.map(|ballast| open::writer(&place, ballast, clock.now(), hooks));
+        let writer = writer.transpose()?;
+        let readers = Readers::open(place)?;
+        Ok((SqliteLedger { readers, writer, clock }, created))
     }
 
-    /// The file's path, as it was given.
+    /// Where the file is: absolute, all symbolic links followed.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.path
+        &self.readers.place.file
     }
 
     /// Runs `work` in a write transaction that it shares with others, and returns its value once it is on disk.
     fn write<T: Send + 'static>(
         &self,
+        need: Need,
         try_ms: u64,
         work: impl Fn(&Connection, &str) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, LedgerError> {
@@ -80,11 +90,12 @@ impl SqliteLedger {
         };
         let clock = Arc::clone(&self.clock);
         let work = move |con: &Connection| work(con, &super::ledger_time(clock.now()));
-        writer.run(Instant::now() + Duration::from_millis(try_ms), work)
+        writer.run(need, Instant::now() + Duration::from_millis(try_ms), work)
     }
 
     fn read<T>(&self, work: impl Fn(&Connection) -> rusqlite::Result<T>) -> Result<T, LedgerError> {
-        self.readers.with(|con| work(con).map_err(|error| writer::name(&error)))
+        let con = self.readers.take()?;
+        work(&con).map_err(|error| writer::name(&error))
     }
 }
 
@@ -95,12 +106,16 @@ impl Ledger for SqliteLedger {
 
     fn claim(&self, claim: &Claim) -> Result<Claimed, LedgerError> {
         let claim = claim.clone();
-        self.write(limits::CLAIM_TRY_MS, move |con, now| statements::claim(con, &claim, now))
+        self.write(Need::Claim, limits::CLAIM_TRY_MS, move |con, now| {
+            statements::claim(con, &claim, now)
+        })
     }
 
     fn claim_failed(&self, claim: &ClaimFailed) -> Result<ClaimedAgain, LedgerError> {
         let claim = claim.clone();
-        self.write(limits::CLAIM_TRY_MS, move |con, now| statements::claim_failed(con, &claim, now))
+        self.write(Need::Claim, limits::CLAIM_TRY_MS, move |con, now| {
+            statements::claim_failed(con, &claim, now)
+        })
     }
 
     fn record(&self, record: &Record) -> Result<Recorded, LedgerError> {
@@ -109,7 +124,8 @@ impl Ledger for SqliteLedger {
             let left = end.saturating_duration_since(Instant::now());
             let try_ms = u64::try_from(left.as_millis()).unwrap_or(limits::RECORD_TRY_MS);
             let record = record.clone();
-            let tried = self.write(try_ms, move |con, now| statements::record(con, &record, now));
+            let tried = self
+                .write(Need::Result, try_ms, move |con, now| statements::record(con, &record, now));
             match tried {
                 Err(LedgerError::Full | LedgerError::ReadOnly(_) | LedgerError::Failed(_))
                     if Instant::now() < end =>
@@ -123,17 +139,23 @@ impl Ledger for SqliteLedger {
 
     fn settle(&self, settle: &Settle) -> Result<Recorded, LedgerError> {
         let settle = settle.clone();
-        self.write(limits::CLAIM_TRY_MS, move |con, now| statements::settle(con, &settle, now))
+        self.write(Need::Result, limits::CLAIM_TRY_MS, move |con, now| {
+            statements::settle(con, &settle, now)
+        })
     }
 
     fn sweep_orphans(&self, orphans: &[Orphan]) -> Result<Vec<Guid>, LedgerError> {
         let orphans = orphans.to_vec();
-        self.write(limits::CLAIM_TRY_MS, move |con, now| statements::sweep(con, &orphans, now))
+        self.write(Need::Result, limits::CLAIM_TRY_MS, move |con, now| {
+            statements::sweep(con, &orphans, now)
+        })
     }
 
     fn purge_batch(&self, purge: &Purge) -> Result<Vec<Guid>, LedgerError> {
         let purge = purge.clone();
-        self.write(limits::CLAIM_TRY_MS, move |con, now| statements::purge(con, &purge, now))
+        self.write(Need::Upkeep, limits::CLAIM_TRY_MS, move |con, now| {
+            statements::purge(con, &purge, now)
+        })
     }
 
     fn purgeable(
@@ -141,7 +163,7 @@ impl Ledger for SqliteLedger {
         cutoff: DateTime<Utc>,
         after: Option<i64>,
     ) -> Result<(Vec<Guid>, Option<i64>), LedgerError> {
-        self.read(|con| statements::purgeable(con, cutoff, after.unwrap_or(0)))
+        self.read(|con| statements::purgeable(con, cutoff, after))
     }
 
     fn outline(&self, query: &Query) -> Result<Vec<Outline>, LedgerError> {
@@ -161,55 +183,77 @@ impl Ledger for SqliteLedger {
     }
 
     fn probe(&self) -> Result<(), LedgerError> {
-        self.write(limits::CLAIM_TRY_MS, |_, _| Ok(()))
+        self.write(Need::Claim, limits::CLAIM_TRY_MS, |_, _| Ok(()))
     }
 }
 
 /// A few connections for reading, handed out one at a time. More would not read faster on the cores there are.
 struct Readers {
-    path: PathBuf,
-    idle: Mutex<Vec<Connection>>,
+    place: Place,
+    /// The ledger when it was opened: a later reader must not open another file that took its name.
+    files: Files,
+    pool: Mutex<Pool>,
     returned: Condvar,
+}
+
+struct Pool {
+    idle: Vec<Connection>,
     /// How many are open, idle or handed out.
-    open: Mutex<usize>,
+    open: usize,
+}
+
+/// A connection that is handed out. It comes back however its reading ends, or the pool would run dry.
+struct Reading<'a> {
+    readers: &'a Readers,
+    con: Option<Connection>,
 }
 
 impl Readers {
-    fn new(path: &Path) -> Readers {
-        Readers {
-            path: path.to_owned(),
-            idle: Mutex::new(Vec::new()),
-            returned: Condvar::new(),
-            open: Mutex::new(1),
-        }
+    fn open(place: Place) -> Result<Readers, OpenError> {
+        let files = open::files(&place)?;
+        let pool = Mutex::new(Pool { idle: vec![open::reader(&place.file)?], open: 1 });
+        Ok(Readers { place, files, pool, returned: Condvar::new() })
     }
 
-    fn with<T>(
-        &self,
-        work: impl FnOnce(&Connection) -> Result<T, LedgerError>,
-    ) -> Result<T, LedgerError> {
-        let con = self.take()?;
-        let done = work(&con);
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(con);
-        self.returned.notify_one();
-        done
-    }
-
-    fn take(&self) -> Result<Connection, LedgerError> {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+    fn take(&self) -> Result<Reading<'_>, LedgerError> {
+        let mut pool = self.pool();
         loop {
-            if let Some(con) = idle.pop() {
-                return Ok(con);
+            if let Some(con) = pool.idle.pop() {
+                return Ok(Reading { readers: self, con: Some(con) });
             }
-            let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-            if *open < limits::READERS_MAX {
-                let con = open::reader(&self.path)
-                    .map_err(|error| LedgerError::Failed(error.to_string()))?;
-                *open += 1;
-                return Ok(con);
+            if pool.open < limits::READERS_MAX {
+                let con = self.another()?;
+                pool.open += 1;
+                return Ok(Reading { readers: self, con: Some(con) });
             }
-            drop(open);
-            idle = self.returned.wait(idle).unwrap_or_else(PoisonError::into_inner);
+            pool = self.returned.wait(pool).unwrap_or_else(PoisonError::into_inner);
         }
+    }
+
+    fn another(&self) -> Result<Connection, LedgerError> {
+        let con = open::reader(&self.place.file).map_err(|error| match error {
+            OpenError::Ledger { source, .. } => source,
+            other => LedgerError::Failed(other.to_string()),
+        })?;
+        if self.files.in_place() { Ok(con) } else { Err(LedgerError::Moved) }
+    }
+
+    fn pool(&self) -> MutexGuard<'_, Pool> {
+        self.pool.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Deref for Reading<'_> {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        self.con.as_ref().expect("it is taken back only when this is dropped")
+    }
+}
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        self.readers.pool().idle.extend(self.con.take());
+        self.readers.returned.notify_one();
     }
 }

@@ -2,18 +2,28 @@
 //!
 //! A wrong path opens as an empty database, and every GUID would be forgotten; so a file is looked at before anything is
 //! written to it, a new ledger gets its name only when it is whole, and each PRAGMA is read back.
+//!
+//! The ledger's file itself is opened by SQLite alone: closing any other handle of it would drop SQLite's locks in this process.
 
+use std::ffi::OsString;
+use std::fmt::Write as _;
 use std::fs::{self, OpenOptions};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OpenFlags};
 
+use super::ballast::Ballast;
 use super::writer::{self, Writer};
-use crate::ledger::LedgerError;
+use crate::ledger::{LedgerError, ledger_time};
 use crate::limits;
+use crate::state::State;
 
 const SCHEMA: &str = include_str!("../../../schema.sql");
 /// "once": what `PRAGMA application_id` says of a ledger of ours.
@@ -23,6 +33,33 @@ const USER_VERSION: i64 = 1;
 /// What every ledger has, whoever made it.
 const COLUMNS: [&str; 8] =
     ["guid", "tx_code", "state", "rsp_code", "request", "response", "attempts", "updated_at"];
+
+/// A view answers to the same questions as a table, and can't be written.
+const TX_IS_A_TABLE: &str = "
+SELECT 1
+  FROM sqlite_master
+ WHERE type = 'table'
+   AND name = 'tx' COLLATE NOCASE";
+
+/// Never run: SQLite prepares it only if `guid` is a key, without which no claim could be judged.
+const CLAIMS_ONCE: &str = "
+INSERT INTO tx (guid)
+VALUES (?1)
+    ON CONFLICT (guid) DO NOTHING";
+
+/// What is set on the connection that writes, and has to be read back so.
+const SETTINGS: [(&str, &str); 5] = [
+    // NORMAL loses the last commits at a power cut: a lost claim is a second payment.
+    ("synchronous", "2"),
+    // Where plain fsync leaves data in the drive's cache (macOS); nothing elsewhere.
+    ("fullfsync", "1"),
+    ("checkpoint_fullfsync", "1"),
+    // A ledger of another program may bring triggers that call what they should not.
+    ("trusted_schema", "0"),
+    ("journal_size_limit", "67108864"),
+];
+
+const _: () = assert!(limits::WAL_BYTES_KEPT == 67_108_864);
 
 /// What a ledger is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,93 +155,186 @@ fn remedy(error: &LedgerError) -> &'static str {
 
 /// Which file it is, whatever its name: device and inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct FileId(u64, u64);
+struct FileId(u64, u64);
 
 impl FileId {
     fn of(path: &Path) -> io::Result<FileId> {
         fs::metadata(path).map(|meta| FileId(meta.dev(), meta.ino()))
     }
+}
 
-    /// Whether this file still has that name. A ledger that was deleted or replaced takes commits as if nothing had happened.
-    pub(super) fn is_at(self, path: &Path) -> bool {
-        FileId::of(path).is_ok_and(|now| now == self)
+/// The files of an open ledger under the names they were opened by: the path as given (a symbolic link may be turned to
+/// another file), the file itself, and its -wal and -shm. Without the first two, commits go on as if nothing had happened and
+/// nobody reads them; without the last two, another process writes a log of its own.
+#[derive(Clone, Debug)]
+pub(super) struct Files(Vec<(PathBuf, FileId)>);
+
+impl Files {
+    fn of(paths: impl IntoIterator<Item = PathBuf>) -> io::Result<Files> {
+        let with_id = |path: PathBuf| FileId::of(&path).map(|id| (path, id));
+        paths.into_iter().map(with_id).collect::<io::Result<_>>().map(Files)
+    }
+
+    /// Whether each of them still has its name.
+    pub(super) fn in_place(&self) -> bool {
+        self.0.iter().all(|(path, id)| FileId::of(path).is_ok_and(|now| now == *id))
     }
 }
 
+/// A ledger's path: as it was given, for messages and to see it replaced; and where the file really is, for everything that
+/// stands beside it. Two relays that reach one ledger by two names must see each other's locks.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    pub(super) given: PathBuf,
+    pub(super) file: PathBuf,
+}
+
+impl Place {
+    /// The place of `path`, whose last part need not exist. `:memory:` and its like become ordinary file names.
+    fn of(path: &Path) -> io::Result<Place> {
+        let file = match fs::canonicalize(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let name = path.file_name().ok_or(io::ErrorKind::NotFound)?;
+                fs::canonicalize(directory(path))?.join(name)
+            }
+            canonical => canonical?,
+        };
+        Ok(Place { given: std::path::absolute(path)?, file })
+    }
+
+    /// The path of a file that stands beside the ledger.
+    pub(super) fn beside(&self, suffix: &str) -> PathBuf {
+        with_suffix(&self.file, suffix)
+    }
+}
+
+/// The ledger's file under its names, as it is now.
+pub(super) fn files(place: &Place) -> Result<Files, OpenError> {
+    Files::of([place.given.clone(), place.file.clone()])
+        .map_err(|source| OpenError::Io { path: place.given.clone(), source })
+}
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+fn directory(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 /// Makes sure that there is a ledger at `path`: creates one where that is allowed, and refuses what is none.
-pub(super) fn prepare(path: &Path, access: Access) -> Result<Created, OpenError> {
+pub(super) fn prepare(
+    path: &Path,
+    access: Access,
+    now: DateTime<Utc>,
+) -> Result<(Place, Created), OpenError> {
     let io = |source| OpenError::Io { path: path.to_owned(), source };
-    match fs::metadata(path) {
-        Ok(_) => check(path).map(|()| Created::Existing),
+    let created = match fs::metadata(path) {
+        Ok(_) => check(&Place::of(path).map_err(io)?.file).map(|()| Created::Existing),
         Err(error) if error.kind() == io::ErrorKind::NotFound => match access {
-            Access::Serve { must_exist: false } => create(path),
+            Access::Serve { must_exist: false } => create(&Place::of(path).map_err(io)?.file, now),
             Access::Serve { must_exist: true } | Access::Routine | Access::Read => {
                 Err(OpenError::Missing { path: path.to_owned() })
             }
         },
         Err(error) => Err(io(error)),
-    }
+    }?;
+    Ok((Place::of(path).map_err(io)?, created))
 }
 
-/// A new ledger is made whole under another name and then linked to its own: whoever is killed meanwhile leaves no half ledger.
-fn create(path: &Path) -> Result<Created, OpenError> {
+/// A new ledger is made whole under another name and then linked to its own: whoever is killed meanwhile leaves no half ledger,
+/// and of two relays that start at once the second one finds the first one's.
+fn create(path: &Path, now: DateTime<Utc>) -> Result<Created, OpenError> {
+    static SERIAL: AtomicU32 = AtomicU32::new(0);
     let io = |source| OpenError::Io { path: path.to_owned(), source };
-    let mut unnamed = path.as_os_str().to_owned();
-    unnamed.push(format!(".new-{}", std::process::id()));
-    let unnamed = PathBuf::from(unnamed);
-    let _ = fs::remove_file(&unnamed);
+    // The time beside the process id: in two containers on one disk both relays may be process 1.
+    let (pid, serial) = (std::process::id(), SERIAL.fetch_add(1, Ordering::Relaxed));
+    let unnamed = with_suffix(path, &format!(".new-{pid}-{:x}-{serial}", now.timestamp_micros()));
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unnamed).map_err(io)?;
     let made = make(&unnamed).map_err(|error| ledger_error(path, &error));
-    let linked = made.and_then(|()| match fs::hard_link(&unnamed, path) {
+    let linked = made.map(|()| fs::hard_link(&unnamed, path));
+    for suffix in ["", "-wal", "-shm", "-journal"] {
+        let _ = fs::remove_file(with_suffix(&unnamed, suffix));
+    }
+    let created = match linked? {
         Ok(()) => Ok(Created::New),
         // Another relay was quicker: then that is the ledger.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             check(path).map(|()| Created::Existing)
         }
-        Err(error) => Err(io(error)),
-    });
-    fs::remove_file(&unnamed).map_err(io)?;
-    let created = linked?;
+        Err(_) => create_in_place(path),
+    }?;
     sync_directory(path).map_err(io)?;
     Ok(created)
 }
 
-fn make(unnamed: &Path) -> rusqlite::Result<()> {
-    let con = Connection::open_with_flags(unnamed, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+/// The way for a file system without hard links. Only one process can create the file; who is killed then leaves an empty one,
+/// which everybody refuses: a person has to remove it.
+fn create_in_place(path: &Path) -> Result<Created, OpenError> {
+    let mut options = OpenOptions::new();
+    match options.write(true).create_new(true).mode(0o600).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            return check(path).map(|()| Created::Existing);
+        }
+        Err(source) => return Err(OpenError::Io { path: path.to_owned(), source }),
+        Ok(file) => drop(file),
+    }
+    make(path).map(|()| Created::New).map_err(|error| ledger_error(path, &error))
+}
+
+fn make(path: &Path) -> rusqlite::Result<()> {
+    let con = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     con.execute_batch("PRAGMA synchronous = FULL")?;
     con.pragma_update(None, "journal_mode", "WAL")?;
+    con.execute_batch("BEGIN IMMEDIATE")?;
     con.execute_batch(SCHEMA)?;
+    con.execute_batch("COMMIT")?;
     con.close().map_err(|(_, error)| error)
 }
 
 fn sync_directory(path: &Path) -> io::Result<()> {
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    fs::File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
+    fs::File::open(directory(path))?.sync_all()
 }
 
 /// Looks at a file without changing a byte of it: is it a ledger?
 fn check(path: &Path) -> Result<(), OpenError> {
-    let not = |why: String| OpenError::NotALedger { path: path.to_owned(), why };
+    let not = |why: &str| OpenError::NotALedger { path: path.to_owned(), why: why.to_owned() };
     let meta =
         fs::metadata(path).map_err(|source| OpenError::Io { path: path.to_owned(), source })?;
     if !meta.is_file() {
-        return Err(not("it is no file".to_owned()));
+        return Err(not("it is no file"));
     }
     if meta.len() == 0 {
-        return Err(not("it is empty".to_owned()));
+        return Err(not("it is empty"));
     }
-    let con = reader(path)?;
-    let columns = columns(&con).map_err(|error| match error.sqlite_error_code() {
+    // Only where a log holds more than the file does SQLite have to look as it does for work; it leaves a -shm then.
+    let in_log = fs::metadata(with_suffix(path, "-wal")).is_ok_and(|meta| meta.len() > 0);
+    let con = if in_log { reader(path)? } else { at_rest(path)? };
+    look(path, &con)
+}
+
+fn look(path: &Path, con: &Connection) -> Result<(), OpenError> {
+    let not = |why: String| OpenError::NotALedger { path: path.to_owned(), why };
+    let failed = |error: rusqlite::Error| match error.sqlite_error_code() {
         Some(rusqlite::ErrorCode::NotADatabase) => not("it is no SQLite database".to_owned()),
         _ => ledger_error(path, &error),
-    })?;
-    if columns.is_empty() {
+    };
+    if !is_table(con).map_err(failed)? {
         return Err(not("it has no table tx".to_owned()));
     }
-    if let Some(missing) = COLUMNS.iter().find(|name| !columns.iter().any(|c| c == *name)) {
+    let columns = columns(con).map_err(failed)?;
+    let has = |name: &&str| columns.iter().any(|column| column.eq_ignore_ascii_case(name));
+    if let Some(missing) = COLUMNS.iter().find(|name| !has(name)) {
         return Err(not(format!("its table tx has no column {missing}")));
     }
-    check_version(path, &con)
+    if con.prepare(CLAIMS_ONCE).is_err() {
+        return Err(not(
+            "the guid of its table tx is no key: one GUID could be there twice".to_owned()
+        ));
+    }
+    check_version(path, con)
 }
 
 fn check_version(path: &Path, con: &Connection) -> Result<(), OpenError> {
@@ -224,47 +354,73 @@ fn check_version(path: &Path, con: &Connection) -> Result<(), OpenError> {
     Ok(())
 }
 
+fn is_table(con: &Connection) -> rusqlite::Result<bool> {
+    con.prepare(TX_IS_A_TABLE)?.exists([])
+}
+
 fn columns(con: &Connection) -> rusqlite::Result<Vec<String>> {
     let mut statement = con.prepare("SELECT name FROM pragma_table_info('tx')")?;
     statement.query_map([], |row| row.get(0))?.collect()
 }
 
 /// The connection that writes: schema applied, PRAGMAs read back, one real write done.
-pub(super) fn writer(path: &Path, hooks: super::Hooks) -> Result<Writer, OpenError> {
-    let io = |source| OpenError::Io { path: path.to_owned(), source };
-    let file = FileId::of(path).map_err(io)?;
-    let con = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-    con.busy_timeout(Duration::from_millis(limits::CLAIM_TRY_MS))
-        .and_then(|()| upgrade(&con))
-        .map_err(|error| ledger_error(path, &error))?;
+pub(super) fn writer(
+    place: &Place,
+    ballast: Ballast,
+    now: DateTime<Utc>,
+    hooks: super::Hooks,
+) -> Result<Writer, OpenError> {
+    let path = &place.given;
+    let io = |source| OpenError::Io { path: path.clone(), source };
+    let opened = files(place)?;
+    let mut con = connect(&place.file, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    con.busy_handler(Some(patience)).map_err(|error| ledger_error(path, &error))?;
+    look(path, &con)?;
+    upgrade(&con, now).map_err(|error| ledger_error(path, &error))?;
     settings(path, &con)?;
     // From here on the writer's own loop waits for locks, job by job.
     con.busy_timeout(Duration::ZERO).map_err(|error| ledger_error(path, &error))?;
-    if !file.is_at(path) {
-        return Err(OpenError::Ledger { path: path.to_owned(), source: LedgerError::Moved });
+    let moved = || OpenError::Ledger { path: path.clone(), source: LedgerError::Moved };
+    let paths = [place.given.clone(), place.file.clone()];
+    let paths = paths.into_iter().chain([place.beside("-wal"), place.beside("-shm")]);
+    let files = Files::of(paths).map_err(|_| moved())?;
+    if !opened.in_place() {
+        return Err(moved());
     }
-    Ok(Writer::start(con, path.to_owned(), file, hooks))
+    Writer::start(con, files, ballast, hooks).map_err(io)
 }
 
-/// Applies the schema, adds the column that a bare ledger lacks, and rewrites `user_version`: a real write, which fails here
-/// and not at the first payment.
-fn upgrade(con: &Connection) -> rusqlite::Result<()> {
+/// Waits for another process's lock. SQLite's own handler sleeps up to 100 ms at a time, and beside a busy relay, whose writer
+/// takes the lock again at once, it seldom gets its turn.
+fn patience(tries: i32) -> bool {
+    thread::sleep(Duration::from_millis(limits::LOCK_POLL_MS));
+    tries < limits::OPEN_TRIES_MAX
+}
+
+/// Applies the schema, adds what a bare ledger lacks, and rewrites `user_version`: a real write, which fails here and not at
+/// the first payment.
+fn upgrade(con: &Connection, now: DateTime<Utc>) -> rusqlite::Result<()> {
     con.pragma_update(None, "journal_mode", "WAL")?;
     con.execute_batch("PRAGMA synchronous = FULL; BEGIN IMMEDIATE")?;
-    if !columns(con)?.iter().any(|name| name == "owner") {
+    if !columns(con)?.iter().any(|name| name.eq_ignore_ascii_case("owner")) {
         con.execute_batch("ALTER TABLE tx ADD COLUMN owner TEXT")?;
     }
     con.execute_batch(SCHEMA)?;
+    // A row without a time would never be old, so no routine would ever settle it. From now on it ages.
+    for state in State::ALL.into_iter().filter(|state| *state != State::Done) {
+        let age =
+            format!("UPDATE tx SET updated_at = ?1 WHERE state = '{state}' AND updated_at IS NULL");
+        con.execute(&age, [ledger_time(now)])?;
+    }
     con.execute_batch("UPDATE tx_count SET rows = rows; COMMIT")
 }
 
 fn settings(path: &Path, con: &Connection) -> Result<(), OpenError> {
-    let set = |pragma, value: &str| {
-        con.pragma_update(None, pragma, value).map_err(|error| ledger_error(path, &error))
-    };
-    set("journal_size_limit", &limits::WAL_BYTES_KEPT.to_string())?;
-    set("trusted_schema", "OFF").or_else(|_| set("trusted_schema", "0"))?;
-    for (pragma, wanted) in [("journal_mode", "wal"), ("synchronous", "2"), ("user_version", "1")] {
+    for (pragma, value) in SETTINGS {
+        con.pragma_update(None, pragma, value).map_err(|error| ledger_error(path, &error))?;
+    }
+    let set = SETTINGS.iter().copied();
+    for (pragma, wanted) in set.chain([("journal_mode", "wal"), ("user_version", "1")]) {
         let found = con
             .pragma_query_value(None, pragma, |row| row.get::<_, rusqlite::types::Value>(0))
             .map_err(|error| ledger_error(path, &error))?;
@@ -288,6 +444,21 @@ pub(super) fn reader(path: &Path) -> Result<Connection, OpenError> {
     Ok(con)
 }
 
+/// A connection that sees the file alone, without log and locks, and leaves nothing beside it. Good for a look, not for work.
+fn at_rest(path: &Path) -> Result<Connection, OpenError> {
+    let mut uri = "file:".to_owned();
+    for byte in path.as_os_str().as_bytes() {
+        let _ = match byte {
+            b'/' | b'-' | b'_' | b'.' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => {
+                write!(uri, "{}", char::from(*byte))
+            }
+            _ => write!(uri, "%{byte:02x}"),
+        };
+    }
+    uri.push_str("?immutable=1");
+    connect(Path::new(&uri), OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI)
+}
+
 fn connect(path: &Path, access: OpenFlags) -> Result<Connection, OpenError> {
     Connection::open_with_flags(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)
         .map_err(|error| ledger_error(path, &error))
@@ -295,4 +466,31 @@ fn connect(path: &Path, access: OpenFlags) -> Result<Connection, OpenError> {
 
 fn ledger_error(path: &Path, error: &rusqlite::Error) -> OpenError {
     OpenError::Ledger { path: path.to_owned(), source: writer::name(error) }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_that_does_not_read_back_is_refused() {
+        // PRAGMAs with a typing error, or that can't be had, return Ok.
+        let con = Connection::open_in_memory().unwrap();
+        let error = settings(Path::new("l.db"), &con).unwrap_err();
+        assert_eq!(error.to_string(), "l.db: PRAGMA journal_mode is memory, not wal");
+    }
+
+    #[test]
+    fn without_hard_links_the_first_one_makes_the_ledger_and_nobody_takes_half_of_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("l.db");
+        assert_eq!(create_in_place(&path).unwrap(), Created::New);
+        assert_eq!(create_in_place(&path).unwrap(), Created::Existing);
+        let cut_short = dir.path().join("half.db");
+        fs::write(&cut_short, "").unwrap();
+        let refused = create_in_place(&cut_short).unwrap_err();
+        assert!(refused.to_string().ends_with("is no ledger: it is empty"), "{refused}");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+    }
 }

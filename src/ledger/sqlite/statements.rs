@@ -2,9 +2,13 @@
 //!
 //! All functions run inside a transaction that someone else begins and commits; `now` is the time to be written.
 
+use std::collections::BTreeSet;
+
 use chrono::{DateTime, Utc};
-use rusqlite::types::Type;
-use rusqlite::{CachedStatement, Connection, OptionalExtension, ToSql, params, params_from_iter};
+use rusqlite::types::{Type, ValueRef};
+use rusqlite::{
+    CachedStatement, Connection, OptionalExtension, ToSql, ffi, params, params_from_iter,
+};
 
 use crate::code::Code;
 use crate::guid::{Attempt, Guid};
@@ -39,19 +43,19 @@ SELECT ?1, ?2, 'SENT', ?3, 1, ?4, ?5
 
 const CLAIM_FAILED: &str = "
 UPDATE tx
-   SET state = 'SENT', attempts = attempts + 1, rsp_code = NULL, response = NULL, updated_at = ?2, owner = ?3
+   SET state = 'SENT', attempts = coalesce(attempts, 0) + 1, rsp_code = NULL, response = NULL, updated_at = ?2, owner = ?3
  WHERE guid = ?1
    AND state = 'FAILED'
 RETURNING attempts";
 
 const CLAIM_ONLY_FAILED: &str = "
 UPDATE tx
-   SET state = 'SENT', attempts = attempts + 1, rsp_code = NULL, response = NULL, updated_at = ?2, owner = ?3
+   SET state = 'SENT', attempts = coalesce(attempts, 0) + 1, rsp_code = NULL, response = NULL, updated_at = ?2, owner = ?3
  WHERE guid = ?1
    AND state = 'FAILED'
    AND rsp_code = 'E902'
-   AND attempts < ?4
-   AND attempts = ?5
+   AND coalesce(attempts, 0) < ?4
+   AND coalesce(attempts, 0) = ?5
 RETURNING attempts";
 
 /// Every other change of state: from one named state and attempt to another.
@@ -59,17 +63,17 @@ const CHANGE: &str = "
 UPDATE tx
    SET state = ?4, rsp_code = ?5, response = ?6, updated_at = ?7, owner = NULL
  WHERE guid = ?1
-   AND attempts = ?2
+   AND coalesce(attempts, 0) = ?2
    AND state = ?3";
 
 const SWEEP: &str = "
 UPDATE tx
    SET state = ?4, rsp_code = ?5, response = ?6, updated_at = ?7, owner = NULL
  WHERE guid = ?1
-   AND attempts = ?2
+   AND coalesce(attempts, 0) = ?2
    AND state = ?3
    AND owner IS ?8
-   AND updated_at = ?9";
+   AND coalesce(updated_at, '') = ?9";
 
 const REMEMBER: &str = "
 INSERT INTO history (at, guid, from_state, to_state, attempt, cause, who, reason, seen)
@@ -80,24 +84,20 @@ DELETE FROM tx
  WHERE guid = ?1
    AND state = 'DONE'
    AND updated_at <= ?2
-RETURNING rsp_code, attempts";
+RETURNING rsp_code, coalesce(attempts, 0)";
 
 const KEEP_PURGED: &str = "
 INSERT INTO purged (guid, rsp_code, at)
 VALUES (?1, ?2, ?3)
     ON CONFLICT (guid) DO NOTHING";
 
+/// By rows and not by a range of rowids: those may have gaps of any width.
 const PURGEABLE: &str = "
-SELECT guid
+SELECT rowid, guid, state = 'DONE' AND updated_at <= ?3
   FROM tx
  WHERE rowid > ?1
-   AND rowid <= ?2
-   AND state = 'DONE'
-   AND updated_at <= ?3";
-
-const LAST_ROWID: &str = "
-SELECT max(rowid)
-  FROM tx";
+ ORDER BY rowid
+ LIMIT ?2";
 
 const COUNTS: &str = "
 SELECT state, rows
@@ -148,8 +148,14 @@ pub(super) fn claim(con: &Connection, claim: &Claim, now: &str) -> rusqlite::Res
     match find(con, &claim.guid)? {
         Found::Row(row) => Ok(Claimed::Found(row)),
         Found::Purged => Ok(Claimed::Purged),
-        Found::Nothing => unreachable!("an insert that conflicts has a row to conflict with"),
+        // A trigger of another program swallowed the INSERT. Not claimed, so nothing may be sent.
+        Found::Nothing => Err(not_inserted()),
     }
+}
+
+fn not_inserted() -> rusqlite::Error {
+    let text = "the ledger took the claim and has no row of it: does it have a trigger of another program?";
+    rusqlite::Error::SqliteFailure(ffi::Error::new(ffi::SQLITE_CONSTRAINT), Some(text.to_owned()))
 }
 
 pub(super) fn claim_failed(
@@ -269,17 +275,19 @@ pub(super) fn purge(con: &Connection, purge: &Purge, now: &str) -> rusqlite::Res
 pub(super) fn purgeable(
     con: &Connection,
     cutoff: DateTime<Utc>,
-    after: i64,
+    after: Option<i64>,
 ) -> rusqlite::Result<(Vec<Guid>, Option<i64>)> {
-    let last: Option<i64> = con.prepare_cached(LAST_ROWID)?.query_row([], |row| row.get(0))?;
-    let until = after.saturating_add(limits::PURGE_SCAN_ROWS);
+    let after = after.unwrap_or(i64::MIN);
     let mut statement = con.prepare_cached(PURGEABLE)?;
-    let guids = statement
-        .query_map(params![after, until, ledger_time(cutoff)], |row| {
-            row.get(0).map(Guid::from_ledger)
-        })?
-        .collect::<rusqlite::Result<_>>()?;
-    Ok((guids, last.filter(|last| *last > until).map(|_| until)))
+    let mut rows = statement.query(params![after, limits::PURGE_SCAN_ROWS, ledger_time(cutoff)])?;
+    let (mut guids, mut seen, mut last) = (Vec::new(), 0, after);
+    while let Some(row) = rows.next()? {
+        (seen, last) = (seen + 1, row.get(0)?);
+        if row.get::<_, Option<bool>>(2)? == Some(true) {
+            guids.extend(text(row, 1)?.map(Guid::from_ledger));
+        }
+    }
+    Ok((guids, (seen == limits::PURGE_SCAN_ROWS).then_some(last)))
 }
 
 pub(super) fn page(con: &Connection, query: &Query) -> rusqlite::Result<Vec<Row>> {
@@ -303,10 +311,12 @@ pub(super) fn outline(con: &Connection, query: &Query) -> rusqlite::Result<Vec<O
 }
 
 fn named(con: &Connection, query: &Query, guids: &[Guid]) -> rusqlite::Result<Vec<Row>> {
+    let snapshot = con.unchecked_transaction()?;
     let mut rows = Vec::new();
-    for guid in guids {
-        rows.extend(get(con, guid)?.filter(|row| query.takes(row)));
+    for guid in guids.iter().collect::<BTreeSet<_>>() {
+        rows.extend(get(&snapshot, guid)?.filter(|row| query.takes(row)));
     }
+    snapshot.finish()?;
     Ok(rows)
 }
 
@@ -319,8 +329,8 @@ fn by_state<T>(
 ) -> rusqlite::Result<Vec<T>> {
     let snapshot = con.unchecked_transaction()?;
     let mut rows = Vec::new();
-    for state in &query.states {
-        let (sql, values) = page_statement(columns, *state, query);
+    for state in State::ALL.into_iter().filter(|state| query.states.contains(state)) {
+        let (sql, values) = page_statement(columns, state, query);
         let mut statement = prepare(&snapshot, &sql)?;
         let found = statement.query_map(params_from_iter(values.iter()), read)?;
         for row in found {
@@ -377,14 +387,14 @@ pub(super) fn counts(con: &Connection) -> rusqlite::Result<Counts> {
     let mut statement = snapshot.prepare_cached(sql)?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
-        let (word, n): (String, i64) = (row.get(0)?, row.get(1)?);
-        if let Some(at) = State::ALL.iter().position(|state| state.as_str() == word) {
+        let (word, n): (_, i64) = (text(row, 0)?, row.get(1)?);
+        if let Some(at) = State::ALL.iter().position(|s| word.as_deref() == Some(s.as_str())) {
             counts.rows[at] = u64::try_from(n).unwrap_or(0);
         }
     }
     for (at, state) in State::ALL.into_iter().enumerate().filter(|(_, s)| *s != State::Done) {
         let sql = format!("SELECT min(updated_at) FROM tx WHERE state = '{state}'");
-        counts.oldest[at] = snapshot.prepare_cached(&sql)?.query_row([], |row| row.get(0))?;
+        counts.oldest[at] = snapshot.prepare_cached(&sql)?.query_row([], |row| text(row, 0))?;
     }
     drop(rows);
     drop(statement);
@@ -484,27 +494,47 @@ fn has_table(con: &Connection, name: &str) -> rusqlite::Result<bool> {
 
 fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<Row> {
     Ok(Row {
-        guid: Guid::from_ledger(row.get(0)?),
-        tx_code: row.get::<_, Option<String>>(1)?.unwrap_or_default(),
+        guid: Guid::from_ledger(text(row, 0)?.unwrap_or_default()),
+        tx_code: text(row, 1)?.unwrap_or_default(),
         state: state(row, 2)?,
-        rsp_code: row.get(3)?,
-        request: row.get::<_, Option<Vec<u8>>>(4)?.unwrap_or_default(),
-        response: row.get(5)?,
-        attempt: Attempt(row.get::<_, Option<i64>>(6)?.unwrap_or(0)),
-        updated_at: row.get::<_, Option<String>>(7)?.unwrap_or_default(),
-        owner: row.get::<_, Option<String>>(8)?.map(OwnerId::from_ledger),
+        rsp_code: text(row, 3)?,
+        request: bytes(row, 4)?.unwrap_or_default(),
+        response: bytes(row, 5)?,
+        attempt: Attempt(number(row, 6)?),
+        updated_at: text(row, 7)?.unwrap_or_default(),
+        owner: text(row, 8)?.map(OwnerId::from_ledger),
     })
 }
 
 fn read_outline(row: &rusqlite::Row<'_>) -> rusqlite::Result<Outline> {
     Ok(Outline {
-        guid: Guid::from_ledger(row.get(0)?),
+        guid: Guid::from_ledger(text(row, 0)?.unwrap_or_default()),
         state: state(row, 1)?,
-        rsp_code: row.get(2)?,
-        attempt: Attempt(row.get::<_, Option<i64>>(3)?.unwrap_or(0)),
-        updated_at: row.get::<_, Option<String>>(4)?.unwrap_or_default(),
-        owner: row.get::<_, Option<String>>(5)?.map(OwnerId::from_ledger),
+        rsp_code: text(row, 2)?,
+        attempt: Attempt(number(row, 3)?),
+        updated_at: text(row, 4)?.unwrap_or_default(),
+        owner: text(row, 5)?.map(OwnerId::from_ledger),
     })
+}
+
+/// The bytes of a column, whatever type another program gave them: one odd row must not spoil the page it stands on.
+fn bytes(row: &rusqlite::Row<'_>, at: usize) -> rusqlite::Result<Option<Vec<u8>>> {
+    Ok(match row.get_ref(at)? {
+        ValueRef::Null => None,
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Some(bytes.to_vec()),
+        ValueRef::Integer(number) => Some(number.to_string().into_bytes()),
+        ValueRef::Real(number) => Some(number.to_string().into_bytes()),
+    })
+}
+
+fn text(row: &rusqlite::Row<'_>, at: usize) -> rusqlite::Result<Option<String>> {
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    bytes(row, at).map(|bytes| bytes.map(text))
+}
+
+/// A number; 0 for what is none, as `coalesce` says it in the conditions.
+fn number(row: &rusqlite::Row<'_>, at: usize) -> rusqlite::Result<i64> {
+    Ok(row.get_ref(at)?.as_i64_or_null().ok().flatten().unwrap_or(0))
 }
 
 fn state(row: &rusqlite::Row<'_>, at: usize) -> rusqlite::Result<State> {

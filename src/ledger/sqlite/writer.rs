@@ -1,17 +1,20 @@
 //! Group commit: one thread writes, everyone who came meanwhile shares its transaction and its fsync.
 //!
-//! A claim is answered only after COMMIT has returned: what was answered is on disk. If a batch fails, it is rolled back as a
-//! whole and each of its jobs is tried alone, so that one bad job does not spoil its neighbours. Knows no SQL but BEGIN,
-//! COMMIT and ROLLBACK.
+//! A claim is answered only after COMMIT has returned and the file is still the ledger: what was answered is on disk, under its
+//! name. If a batch fails, it is rolled back as a whole and each of its jobs is tried alone, so that one bad job does not spoil
+//! its neighbours. After a failed fsync nothing is written any more: a second fsync may succeed although the data is lost.
+//! Knows no SQL but BEGIN, COMMIT and ROLLBACK.
 
-use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::collections::VecDeque;
+use std::io;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ErrorCode, ffi};
 
-use super::open::FileId;
+use super::ballast::{Ballast, Need};
+use super::open::Files;
 use crate::ledger::LedgerError;
 use crate::limits;
 
@@ -30,30 +33,30 @@ pub(super) struct Writer {
 impl Writer {
     pub(super) fn start(
         con: Connection,
-        path: PathBuf,
-        file: FileId,
+        files: Files,
+        ballast: Ballast,
         hooks: super::Hooks,
-    ) -> Writer {
+    ) -> io::Result<Writer> {
         let (jobs, queue) = sync_channel(limits::WRITER_QUEUE_OPERATIONS_MAX);
-        let work = Loop { con, path, file, hooks, queue };
-        let thread = thread::Builder::new()
-            .name("ledger-writer".to_owned())
-            .spawn(move || work.run())
-            .expect("a thread for the ledger's writer can be started");
-        Writer { jobs: Some(jobs), thread: Some(thread) }
+        let waiting = VecDeque::new();
+        let work = Loop { con, files, ballast, hooks, queue, waiting, lost: None };
+        let thread =
+            thread::Builder::new().name("ledger-writer".to_owned()).spawn(move || work.run())?;
+        Ok(Writer { jobs: Some(jobs), thread: Some(thread) })
     }
 
     /// Runs `work` in a transaction; returns its value once COMMIT has returned. `work` may run more than once: it must not
     /// have effects outside the connection.
     pub(super) fn run<T: Send + 'static>(
         &self,
+        need: Need,
         deadline: Instant,
         work: impl Fn(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, LedgerError> {
         let (answer, wait) = sync_channel(1);
         let task = Box::new(Task { work, value: None, answer });
         let jobs = self.jobs.as_ref().ok_or(LedgerError::Closed)?;
-        jobs.send(Job { deadline, task }).map_err(|_| LedgerError::Closed)?;
+        jobs.send(Job { need, deadline, alone: false, task }).map_err(|_| LedgerError::Closed)?;
         wait.recv().map_err(|_| LedgerError::Closed)?
     }
 }
@@ -69,8 +72,12 @@ impl Drop for Writer {
 }
 
 struct Job {
+    /// What it may do when the disk is full.
+    need: Need,
     /// When it is to be answered `Busy`, if the lock could not be had by then.
     deadline: Instant,
+    /// It was in a batch that failed, so it shares no transaction any more.
+    alone: bool,
     task: Box<dyn Run + Send>,
 }
 
@@ -102,99 +109,148 @@ impl<T: Send, F: Fn(&Connection) -> rusqlite::Result<T>> Run for Task<T, F> {
 
 struct Loop {
     con: Connection,
-    path: PathBuf,
-    file: FileId,
+    files: Files,
+    ballast: Ballast,
     hooks: super::Hooks,
     queue: Receiver<Job>,
+    /// Taken from the queue, not answered yet. All of them, not just a batch: time runs out for each of them.
+    waiting: VecDeque<Job>,
+    /// What fsync said when it failed.
+    lost: Option<LedgerError>,
 }
 
 impl Loop {
-    fn run(self) {
-        while let Ok(first) = self.queue.recv() {
-            let mut batch = vec![first];
-            self.gather(&mut batch);
-            self.commit(batch);
-        }
-    }
-
-    /// Takes what has come meanwhile, as much as one commit may carry.
-    fn gather(&self, batch: &mut Vec<Job>) {
-        while batch.len() < limits::BATCH_OPERATIONS_MAX {
-            match self.queue.try_recv() {
-                Ok(job) => batch.push(job),
-                Err(TryRecvError::Empty | TryRecvError::Disconnected) => return,
+    fn run(mut self) {
+        self.ballast.look_after();
+        while self.gather() {
+            self.ballast.look_after();
+            if self.begin() {
+                self.commit();
             }
         }
     }
 
-    fn commit(&self, batch: Vec<Job>) {
-        let Some(mut batch) = self.begin(batch, true) else { return };
-        let start = Instant::now();
-        if batch.iter_mut().any(|job| job.task.run(&self.con).is_err()) {
-            self.roll_back();
-            for job in batch {
-                self.commit_alone(job);
+    /// Waits for work and takes all there is; false: nobody can ask any more, and everyone has been answered.
+    fn gather(&mut self) -> bool {
+        if self.waiting.is_empty() {
+            match self.queue.recv_timeout(Duration::from_secs(limits::WRITER_IDLE_SECS)) {
+                Ok(job) => self.waiting.push_back(job),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return false,
             }
-            return;
         }
-        let size = batch.len();
-        let outcome = self.end();
-        if let (Ok(()), Some(observer)) = (&outcome, &self.hooks.committed) {
-            observer(start.elapsed(), size);
-        }
-        answer_all(batch, &outcome);
+        self.join();
+        true
     }
 
-    fn commit_alone(&self, job: Job) {
-        let Some(mut batch) = self.begin(vec![job], false) else { return };
-        let outcome = batch.iter_mut().try_for_each(|job| job.task.run(&self.con));
-        let outcome = match outcome {
-            Ok(()) => self.end(),
-            Err(error) => {
-                self.roll_back();
-                Err(self.report(&error))
-            }
-        };
-        answer_all(batch, &outcome);
+    fn join(&mut self) {
+        let room = limits::WRITER_QUEUE_OPERATIONS_MAX.saturating_sub(self.waiting.len());
+        self.waiting.extend(self.queue.try_iter().take(room));
     }
 
-    /// Begins a transaction for the batch. While another process holds the lock, jobs whose time is up are answered, and (if
-    /// `open`) others may join. None: everyone has been answered.
-    fn begin(&self, mut batch: Vec<Job>, open: bool) -> Option<Vec<Job>> {
+    /// Begins a transaction. While another process holds the lock, whose time is up is answered, and others join. False:
+    /// everyone who waited has been answered.
+    fn begin(&mut self) -> bool {
         loop {
-            if !self.file.is_at(&self.path) {
-                answer_all(batch, &Err(LedgerError::Moved));
-                return None;
+            self.refuse();
+            if self.waiting.is_empty() {
+                return false;
             }
-            let error = match self.con.execute_batch("BEGIN IMMEDIATE") {
-                Ok(()) => return Some(batch),
-                Err(error) => self.report(&error),
-            };
+            let Err(error) = self.con.execute_batch("BEGIN IMMEDIATE") else { return true };
+            let error = self.report(&error);
             if error != LedgerError::Busy {
-                answer_all(batch, &Err(error));
-                return None;
+                self.answer_waiting(&error);
+                return false;
             }
-            batch = answer_expired(batch);
-            if batch.is_empty() {
-                return None;
-            }
+            self.answer_expired();
             thread::sleep(Duration::from_millis(limits::LOCK_POLL_MS));
-            if open {
-                self.gather(&mut batch);
-            }
+            self.join();
         }
     }
 
-    fn end(&self) -> Result<(), LedgerError> {
-        self.con.execute_batch("COMMIT").map_err(|error| {
-            let error = self.report(&error);
-            self.roll_back();
-            error
-        })
+    /// Answers those for whom a transaction would be in vain.
+    fn refuse(&mut self) {
+        if let Some(lost) = self.lost.clone() {
+            self.answer_waiting(&lost);
+        } else if !self.waiting.is_empty() && !self.files.in_place() {
+            self.answer_waiting(&LedgerError::Moved);
+        } else if self.waiting.iter().any(|job| job.need == Need::Claim)
+            && !self.ballast.allows_claims()
+        {
+            self.answer_those(&LedgerError::Full, |job| job.need == Need::Claim);
+        }
+    }
+
+    fn answer_waiting(&mut self, error: &LedgerError) {
+        answer_all(self.waiting.drain(..), &Err(error.clone()));
+    }
+
+    fn answer_expired(&mut self) {
+        let now = Instant::now();
+        self.answer_those(&LedgerError::Busy, |job| job.deadline <= now);
+    }
+
+    fn answer_those(&mut self, error: &LedgerError, those: impl Fn(&Job) -> bool) {
+        let (those, others): (VecDeque<_>, VecDeque<_>) = self.waiting.drain(..).partition(those);
+        answer_all(those, &Err(error.clone()));
+        self.waiting = others;
+    }
+
+    /// Runs one batch in the transaction that has begun.
+    fn commit(&mut self) {
+        let begun = Instant::now();
+        let mut batch = self.batch();
+        let ran = batch.iter_mut().try_for_each(|job| job.task.run(&self.con));
+        let done = ran.and_then(|()| self.con.execute_batch("COMMIT"));
+        let took = begun.elapsed();
+        let outcome = match done {
+            Err(error) => Err(self.report(&error)),
+            // Replaced while we wrote: what was committed is in no ledger that anybody will read.
+            Ok(()) if !self.files.in_place() => Err(LedgerError::Moved),
+            Ok(()) => Ok(()),
+        };
+        self.roll_back();
+        match outcome {
+            Ok(()) => {
+                let size = batch.len();
+                answer_all(batch, &Ok(()));
+                if let Some(observer) = &self.hooks.committed {
+                    observer(took, size);
+                }
+            }
+            Err(error) => self.failed(batch, &error),
+        }
+    }
+
+    fn batch(&mut self) -> Vec<Job> {
+        let together = self.waiting.iter().take_while(|job| !job.alone).count();
+        let size = together.clamp(1, limits::BATCH_OPERATIONS_MAX);
+        self.waiting.drain(..size).collect()
+    }
+
+    /// The batch was rolled back. Who shared it is tried alone, and so is a result for which the ballast made room; whoever
+    /// else was alone is answered.
+    fn failed(&mut self, batch: Vec<Job>, error: &LedgerError) {
+        let shared = batch.len() > 1;
+        let made_room = *error == LedgerError::Full
+            && batch.iter().any(|job| job.need == Need::Result)
+            && self.ballast.release();
+        for job in batch.into_iter().rev() {
+            let again = match error {
+                LedgerError::SyncFailed(_) | LedgerError::Moved | LedgerError::Closed => false,
+                LedgerError::Full => job.need != Need::Claim && (shared || made_room),
+                LedgerError::Busy | LedgerError::ReadOnly(_) | LedgerError::Failed(_) => shared,
+            };
+            if again {
+                self.waiting.push_front(Job { alone: true, ..job });
+            } else {
+                job.task.answer(Err(error.clone()));
+            }
+        }
     }
 
     /// After an error SQLite may have rolled back by itself; a ROLLBACK more would be an error of its own.
-    fn roll_back(&self) {
+    fn roll_back(&mut self) {
         if !self.con.is_autocommit()
             && let Err(error) = self.con.execute_batch("ROLLBACK")
         {
@@ -202,26 +258,23 @@ impl Loop {
         }
     }
 
-    fn report(&self, error: &rusqlite::Error) -> LedgerError {
+    /// What the error means; a failed fsync is told once and ends the writing for good.
+    fn report(&mut self, error: &rusqlite::Error) -> LedgerError {
         let error = name(error);
-        if let (LedgerError::SyncFailed(_), Some(stop)) = (&error, &self.hooks.sync_failed) {
-            stop(&error);
+        if matches!(error, LedgerError::SyncFailed(_)) && self.lost.is_none() {
+            self.lost = Some(error.clone());
+            if let Some(stop) = &self.hooks.sync_failed {
+                stop(&error);
+            }
         }
         error
     }
 }
 
-fn answer_all(batch: Vec<Job>, outcome: &Result<(), LedgerError>) {
-    for job in batch {
+fn answer_all(jobs: impl IntoIterator<Item = Job>, outcome: &Result<(), LedgerError>) {
+    for job in jobs {
         job.task.answer(outcome.clone());
     }
-}
-
-fn answer_expired(batch: Vec<Job>) -> Vec<Job> {
-    let now = Instant::now();
-    let (expired, waiting) = batch.into_iter().partition(|job| job.deadline <= now);
-    answer_all(expired, &Err(LedgerError::Busy));
-    waiting
 }
 
 /// What an SQLite error means for the ledger.
@@ -231,6 +284,9 @@ pub(super) fn name(error: &rusqlite::Error) -> LedgerError {
         ffi::SQLITE_IOERR_FSYNC | ffi::SQLITE_IOERR_DIR_FSYNC => {
             return LedgerError::SyncFailed(error.to_string());
         }
+        // The -shm file could not grow: SQLite calls that an I/O error, and it is a full disk.
+        ffi::SQLITE_IOERR_SHMSIZE => return LedgerError::Full,
+        ffi::SQLITE_READONLY_DBMOVED => return LedgerError::Moved,
         _ => {}
     }
     match cause.code {
