@@ -29,6 +29,7 @@
 pub mod cli;
 pub mod clock;
 pub mod code;
+pub mod console;
 pub mod core_api;
 pub mod engine;
 pub mod guid;

@@ -269,6 +269,7 @@ fn open_ledger(
             error!("{failure}: stopping, because what this process believes may not be on disk");
             sync_failed();
         })),
+        ..Hooks::default()
     };
     let access = Access::Serve { must_exist: config.must_exist };
     let (ledger, created) = SqliteLedger::open(&config.db, access, Arc::clone(clock), hooks)?;

@@ -23,6 +23,7 @@ use crate::limits;
 mod ballast;
 pub mod open;
 mod statements;
+mod survey;
 mod writer;
 
 use ballast::{Ballast, Need};
