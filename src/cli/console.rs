@@ -1,6 +1,6 @@
 //! `oncegate` without a command: the operator console.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -200,18 +200,23 @@ fn ended(ended: std::io::Result<Ended>) -> Result<ExitCode, Failure> {
     match ended {
         Ok(Ended::Quit) => Ok(ExitCode::SUCCESS),
         Ok(Ended::Broken(what)) => {
-            eprintln!("oncegate: a part of the console had stopped: {what}");
+            say(&format!("a part of the console had stopped: {what}"));
             Ok(ExitCode::from(1))
         }
         Ok(Ended::Signal(signal)) => {
             let name = signal_hook::low_level::signal_name(signal).unwrap_or("a signal");
-            eprintln!("oncegate: the console was ended by {name}");
+            say(&format!("the console was ended by {name}"));
             Ok(ExitCode::from(128 + u8::try_from(signal).unwrap_or(0)))
         }
         Ok(Ended::HungUp) => {
-            eprintln!("oncegate: the terminal went away");
+            say("the terminal went away");
             Ok(ExitCode::from(129))
         }
         Err(error) => Err(Failure::failed(error)),
     }
+}
+
+/// A line on stderr, which may have gone with the terminal.
+fn say(text: &str) {
+    let _ = writeln!(std::io::stderr(), "oncegate: {}", crate::visible::visible(text));
 }

@@ -13,7 +13,7 @@ use crate::engine::desk::{Line, age_s};
 /// From so many columns on there is room for two panes.
 const TWO_PANES: u16 = 100;
 /// The detail pane's width beside the list.
-const DETAIL_COLUMNS: u16 = 38;
+const DETAIL_COLUMNS: u16 = 34;
 
 pub fn draw(app: &App, buf: &mut Buffer, body: Rect) {
     if app.looking.open {
@@ -22,7 +22,7 @@ pub fn draw(app: &App, buf: &mut Buffer, body: Rect) {
     if body.width < TWO_PANES || app.looking.zoom {
         return list(app, buf, body);
     }
-    let beside = DETAIL_COLUMNS + (body.width - TWO_PANES) / 4;
+    let beside = DETAIL_COLUMNS + (body.width - TWO_PANES) / 5;
     let list_area = Rect { width: body.width - beside, ..body };
     list(app, buf, list_area);
     let area = Rect { x: body.x + list_area.width, width: beside, ..body };
@@ -54,9 +54,21 @@ fn list(app: &App, buf: &mut Buffer, area: Rect) {
     }
 }
 
+/// A GUID in at most `cells` cells: its beginning and its end.
+fn middle(guid: &str, cells: usize) -> String {
+    if width(guid) <= cells || !guid.is_ascii() || cells < 8 {
+        return guid.to_owned();
+    }
+    let tail = cells / 2;
+    format!("{}…{}", &guid[..cells - tail - 1], &guid[guid.len() - tail..])
+}
+
 fn state(line: &Line) -> String {
     format!("{} {}", symbol(line.state), line.state)
 }
+
+/// Cells that a reason needs to say something.
+const REASON_LEAST: usize = 14;
 
 /// How wide the columns are.
 struct Columns {
@@ -77,6 +89,9 @@ impl Columns {
         let guid = widest(&|line| width(line.guid.as_str()), 8, 30);
         let amount = widest(&|line| line.amount.map_or(1, |a| width(&grouped(a))), 8, 26);
         let tx = widest(&|line| width(&line.tx_code), 7, 12);
+        // The beginning and the end of a GUID tell more than all of it, if the reason has no room otherwise.
+        let short = guid > 22 && cells < 3 + 12 + 7 + guid + 1 + amount + 1 + 5 + 3 + REASON_LEAST;
+        let guid = if short { 22 } else { guid };
         let mut room = cells.saturating_sub(3 + 12 + 7 + guid + 1);
         let mut take = |cells: usize, keep: usize| {
             if room < cells + 1 + keep {
@@ -86,9 +101,9 @@ impl Columns {
             cells
         };
         let amount = take(amount, 0);
-        let code = take(5, 0);
-        let attempts = take(3, 0);
-        let tx = take(tx, 16);
+        let code = take(4, 0);
+        let attempts = take(2, 0);
+        let tx = take(tx, REASON_LEAST + 4);
         let reason = if room >= 8 { room } else { 0 };
         Columns { guid, tx, code, attempts, amount, reason }
     }
@@ -121,7 +136,7 @@ impl Columns {
             &format!("{cursor}{mark} "),
             &left(&state(line), 11),
             &right(&old, 6),
-            &left(&shown(line.guid.as_str()), self.guid),
+            &left(&middle(&shown(line.guid.as_str()), self.guid), self.guid),
             &[
                 (left(&shown(&line.tx_code), self.tx), self.tx),
                 (left(&shown(code), self.code), self.code),
