@@ -187,7 +187,7 @@ impl HttpServer {
         self.address
     }
 
-    /// How many connections are open now.
+    /// How many connections are open now, counting those whose client has gone and whose handler has not ended.
     #[must_use]
     pub fn connections(&self) -> usize {
         self.house.count().connections
@@ -200,16 +200,16 @@ impl HttpServer {
         self.house.wait_until(limits::HTTP_STOP_TIMEOUT, |count| count.deaf);
     }
 
-    /// Stops accepting, lets requests under way end for at most `grace`, closes the rest. Returns how many connections and handlers
-    /// were still busy then: a handler that is not over goes on, and its answer reaches nobody.
+    /// Stops accepting, lets requests under way end for at most `grace`, closes the rest. Returns how many connections were still busy
+    /// then: a handler that is not over goes on, and its answer reaches nobody.
     pub fn shutdown(&self, grace: Duration) -> usize {
         self.stop_accepting();
         self.serving.send_replace(false);
-        let busy = self.house.wait_until(grace, |count| count.connections + count.handlers == 0);
+        let busy = self.house.wait_until(grace, |count| count.connections == 0);
         if let Some(runtime) = self.take_runtime() {
             runtime.shutdown_background();
         }
-        busy.connections.max(busy.handlers)
+        busy.connections
     }
 
     fn take_runtime(&self) -> Option<Runtime> {
@@ -246,7 +246,6 @@ struct House {
 #[derive(Clone, Copy, Debug, Default)]
 struct Count {
     connections: usize,
-    handlers: usize,
     /// The listening socket is closed.
     deaf: bool,
 }
@@ -277,7 +276,8 @@ impl House {
     }
 }
 
-/// One connection in the house; it leaves on drop.
+/// One place in the house; it is free again on drop. A connection and the handler it has called share it: clients that hang up at once
+/// must not queue more handlers than there are places.
 struct Guest(Arc<House>);
 
 impl Guest {
@@ -296,22 +296,6 @@ impl Guest {
 impl Drop for Guest {
     fn drop(&mut self) {
         self.0.change(|count| count.connections -= 1);
-    }
-}
-
-/// One call of a handler, from its queueing to its end.
-struct Work(Arc<House>);
-
-impl Work {
-    fn begin(house: &Arc<House>) -> Work {
-        house.change(|count| count.handlers += 1);
-        Work(Arc::clone(house))
-    }
-}
-
-impl Drop for Work {
-    fn drop(&mut self) {
-        self.0.change(|count| count.handlers -= 1);
     }
 }
 
@@ -379,12 +363,18 @@ fn admit(stream: TcpStream, peer: SocketAddr, front: &Front) -> Option<Trouble> 
     let Some(guest) = Guest::enter(&front.house, front.limits.connections_max) else {
         return Some(Trouble::Full);
     };
-    let front = front.clone();
-    tokio::spawn(async move {
-        attend(stream, peer, &front).await;
-        drop(guest);
-    });
+    let line = Arc::new(Line::new(front.limits));
+    let session = Session { front: front.clone(), peer, line, _guest: guest };
+    tokio::spawn(attend(stream, Arc::new(session)));
     None
+}
+
+/// One connection: shared by its task and the handler that it has called.
+struct Session {
+    front: Front,
+    peer: SocketAddr,
+    line: Arc<Line>,
+    _guest: Guest,
 }
 
 /// Ready once the flag has turned false or its sender is gone.
@@ -396,13 +386,13 @@ async fn ended(mut flag: watch::Receiver<bool>) {
 type Answering = Pin<Box<dyn Future<Output = Result<hyper::Response<Whole>, hyper::Error>> + Send>>;
 
 /// One connection from its accept to its end.
-async fn attend(stream: TcpStream, peer: SocketAddr, front: &Front) {
+async fn attend(stream: TcpStream, session: Arc<Session>) {
     // A response is one small write; waiting for more of it would only delay it. Without the option it merely comes later.
     let _ = stream.set_nodelay(true);
-    let line = Arc::new(Line::new(front.limits));
+    let line = &session.line;
     let service = service_fn(|request| -> Answering {
-        let (front, line) = (front.clone(), Arc::clone(&line));
-        Box::pin(async move { Ok(respond(request, peer, &front, line).await) })
+        let session = Arc::clone(&session);
+        Box::pin(async move { Ok(respond(request, &session).await) })
     });
     let mut connection = http1::Builder::new()
         .half_close(true)
@@ -410,8 +400,8 @@ async fn attend(stream: TcpStream, peer: SocketAddr, front: &Front) {
         .max_header_size(limits::HTTP_HEADER_BYTES_MAX)
         .max_buf_size(limits::HTTP_BUFFER_BYTES_MAX)
         .header_read_timeout(None)
-        .serve_connection(Wire::new(stream, Arc::clone(&line)), service);
-    let mut stopped = pin!(ended(front.serve_until.clone()));
+        .serve_connection(Wire::new(stream, Arc::clone(line)), service);
+    let mut stopped = pin!(ended(session.front.serve_until.clone()));
     let (mut stopping, mut watch) = (false, Watch::new());
     let end = poll_fn(|cx| {
         if !stopping && stopped.as_mut().poll(cx).is_ready() {
@@ -460,34 +450,33 @@ async fn linger(mut stream: TcpStream) {
 /// One request from its head to the response that hyper is to write.
 async fn respond(
     request: hyper::Request<Incoming>,
-    peer: SocketAddr,
-    front: &Front,
-    line: Arc<Line>,
+    session: &Arc<Session>,
 ) -> hyper::Response<Whole> {
+    let line = &session.line;
     line.answering();
-    let (response, left_unread) = match read(request, peer, front).await {
-        Ok(request) => (answer(request, front).await, false),
+    let (response, left_unread) = match read(request, session).await {
+        Ok(request) => (answer(request, session).await, false),
         Err(refused) => refused,
     };
     if left_unread {
         line.leave_unread();
     }
     line.writing();
-    written(response, left_unread, line)
+    // The connection's own task may hear of the end a moment later than this one.
+    let is_last = !*session.front.serve_until.borrow();
+    written(response, left_unread || is_last, Arc::clone(line))
 }
 
 /// Reads the request whole; otherwise the answer to give, and whether some of the request stays unread.
 async fn read(
     request: hyper::Request<Incoming>,
-    peer: SocketAddr,
-    front: &Front,
+    session: &Session,
 ) -> Result<Request, (Response, bool)> {
-    let bytes_max = front.limits.body_bytes_max;
+    let Front { limits, handler, .. } = &session.front;
+    let bytes_max = limits.body_bytes_max;
     let (head, body) = request.into_parts();
     let has_body = !body.is_end_stream();
-    let routed =
-        catch_unwind(AssertUnwindSafe(|| front.handler.route(&head.method, head.uri.path())));
-    match routed {
+    match catch_unwind(AssertUnwindSafe(|| handler.route(&head.method, head.uri.path()))) {
         Ok(Ok(())) => {}
         Ok(Err(refused)) => return Err((refused, has_body)),
         Err(_) => return Err((panicked(), has_body)),
@@ -496,7 +485,7 @@ async fn read(
         return Err((too_long(bytes_max), true));
     }
     let collected = Limited::new(body, bytes_max).collect();
-    let body = match tokio::time::timeout(front.limits.body_timeout, collected).await {
+    let body = match tokio::time::timeout(limits.body_timeout, collected).await {
         Ok(Ok(body)) => body.to_bytes(),
         Ok(Err(error)) if error.is::<LengthLimitError>() => {
             return Err((too_long(bytes_max), true));
@@ -510,18 +499,14 @@ async fn read(
         query: head.uri.query().map(str::to_owned),
         headers: head.headers,
         body,
-        peer,
+        peer: session.peer,
     })
 }
 
 /// Runs the handler on a thread of its own; the call goes on also if this future is dropped.
-async fn answer(request: Request, front: &Front) -> Response {
-    let (handler, work) = (Arc::clone(&front.handler), Work::begin(&front.house));
-    let call = tokio::task::spawn_blocking(move || {
-        let response = handler.answer(request);
-        drop(work);
-        response
-    });
+async fn answer(request: Request, session: &Arc<Session>) -> Response {
+    let session = Arc::clone(session);
+    let call = tokio::task::spawn_blocking(move || session.front.handler.answer(request));
     call.await.unwrap_or_else(|_| panicked())
 }
 

@@ -36,6 +36,7 @@ pub mod guid;
 pub mod http_server;
 pub mod ledger;
 pub mod limits;
+pub mod outbox;
 pub mod server;
 pub mod state;
 pub mod telegram;

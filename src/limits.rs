@@ -47,8 +47,14 @@ pub const READERS_MAX: usize = 4;
 /// How long a reader waits for SQLite; in WAL mode readers wait only while a file is recovered.
 pub const READER_BUSY_MS: u64 = 1_000;
 
-/// The WAL is cut back to this after a checkpoint: a long reader may have let it grow.
-pub const WAL_BYTES_KEPT: i64 = 64 * 1024 * 1024;
+/// The WAL is cut back to this after a checkpoint (a long reader may have let it grow), and the writer empties one that is longer.
+pub const WAL_BYTES_KEPT: u64 = 64 * 1024 * 1024;
+
+/// How long the writer waits for readers to leave a log that it empties: claims wait meanwhile, and reads take milliseconds.
+pub const WAL_CUT_TRY_MS: u64 = 100;
+
+/// Pause between two tries to empty a long log: while somebody reads for long, claims are not to be held up again and again.
+pub const WAL_CUT_PAUSE_SECS: u64 = 5;
 
 /// Rows that a purge deletes in one transaction: claims wait for it, so it takes milliseconds, not seconds.
 pub const PURGE_BATCH_ROWS: usize = 500;
@@ -106,6 +112,48 @@ pub const HTTP_ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// The accept loop hears of its end within an accept pause; a second without an answer means that the runtime is gone.
 pub const HTTP_STOP_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// An event's id: the contract's.
+pub const EVENT_ID_BYTES_MAX: usize = 64;
+
+/// An event's quantity: the contract's.
+pub const EVENT_QTY_MAX: i64 = 1000;
+
+/// An event as JSON text, on stdin or by HTTP: the contract's; a real one has about a hundred bytes.
+pub const EVENT_BYTES_MAX: usize = 1024;
+
+/// An acknowledgement as JSON text: the contract's.
+pub const ACK_BYTES_MAX: usize = 1024;
+
+/// Events in one batch of dispatch: the contract's. Also what a killed dispatcher sends again at most.
+pub const OUTBOX_LIMIT_MAX: i64 = 16;
+
+/// Events in one batch if nothing else is said: the contract's.
+pub const OUTBOX_LIMIT_DEFAULT: usize = 8;
+
+/// How long an outbox store waits for another writer: the contract's.
+pub const OUTBOX_BUSY_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The longest a step of sending may be allowed to take, in seconds: the contract's.
+pub const SEND_TIMEOUT_S_MAX: f64 = 5.0;
+
+/// What a step of sending may take if nothing else is said, in seconds: the contract's.
+pub const SEND_TIMEOUT_S_DEFAULT: f64 = 1.0;
+
+/// A connection of the sender's is used again only if it was idle for less: a receiver that closes idle connections must not do so just when the next event leaves.
+pub const SEND_IDLE: Duration = Duration::from_secs(1);
+
+/// The sender's buffers, for a head and a body of an acknowledgement; ureq's own are 2 × 128 KiB.
+pub const SEND_BUFFER_BYTES: usize = 8 * 1024;
+
+/// Threads of the receiver: one commit is made at a time, the others wait for it.
+pub const RECEIVER_WORKERS_MAX: usize = 4;
+
+/// Connections of the receiver: dispatchers, not customers.
+pub const RECEIVER_CONNECTIONS_MAX: usize = 64;
+
+/// How long a stopping receiver lets a commit under way end: the busy timeout and then some.
+pub const RECEIVER_GRACE: Duration = Duration::from_secs(3);
+
 /// Connect failures in a row after which reprocess stops: the core is down, and each further row would only use up an attempt.
 pub const REPROCESS_FAILURES_MAX: u32 = 3;
 
@@ -120,13 +168,13 @@ pub const LAYOUT_FILE_BYTES_MAX: u64 = 1024 * 1024;
 /// How many bytes of a field an error shows: a number field whole, never much of a telegram.
 pub const FOUND_BYTES_MAX: usize = 32;
 /// Connect timeout to the core: look-up, all its addresses and TLS together. Within a data centre a connect takes milliseconds; a lost SYN is repeated after one second.
-pub const CORE_CONNECT_TIMEOUT_SECS: u64 = 3;
+pub const CORE_CONNECT_TIMEOUT_S: &str = "1";
 
 /// Read timeout to the core: the whole answer, from the last byte of the request. Longer than a healthy core's slowest transfer, shorter than a channel's patience.
-pub const CORE_READ_TIMEOUT_SECS: u64 = 10;
+pub const CORE_READ_TIMEOUT_S: &str = "3";
 
 /// How long an unused connection to the core is kept for the next call. Servers close idle ones after 5 s and more; well below that, a close seldom meets a call.
-pub const CORE_IDLE_SECS: u64 = 1;
+pub const CORE_IDLE_S: &str = "1";
 
 /// How many unused connections to the core are kept at most: no more than calls in flight, and a bound on open files.
 pub const CORE_IDLE_CONNECTIONS_MAX: usize = 8192;
@@ -137,8 +185,8 @@ pub const CORE_HEAD_BYTES_MAX: usize = 6 * 1024;
 /// What is read from the core at once. ureq's own 128 KiB would be gigabytes at 5,000 calls in flight.
 pub const CORE_INPUT_BUFFER_BYTES: usize = 8 * 1024;
 
-/// What is written to the core at once: head and body of a request are some hundred bytes each.
-pub const CORE_OUTPUT_BUFFER_BYTES: usize = 8 * 1024;
+/// What is written to the core at once. The head of a request has to fit; a longer body takes several writes.
+pub const CORE_OUTPUT_BUFFER_BYTES: usize = 4 * 1024;
 
 /// How many addresses of one name are tried: as many as ureq takes.
 pub const CORE_ADDRESSES_MAX: usize = 16;
@@ -180,7 +228,7 @@ pub const IN_FLIGHT_MAX: usize = 1_024;
 pub const HTTP_SPARE_WORKERS: usize = 64;
 
 /// The longest time the core may take to execute a transfer it has heard, unless configured. An inquiry before that time proves nothing.
-pub const CORE_LATE_MAX_S: u64 = 60;
+pub const CORE_LATE_MAX_S: &str = "60";
 
 /// What `--orphan-after` is beyond the two timeouts, unless configured.
 pub const ORPHAN_MARGIN_S: u64 = 30;
@@ -235,3 +283,21 @@ pub const HANG_UP_PAUSE: Duration = Duration::from_millis(500);
 
 /// How long after a signal the console may take to leave by itself.
 pub const CONSOLE_LEAVE: Duration = Duration::from_secs(2);
+
+/// Threads of a simulated core: its calls wait, they don't compute.
+pub const SIMULATED_THREADS: usize = 2;
+
+/// The longest request that a simulated core takes: any telegram as JSON, whose escapes can make it six times as long.
+pub const SIMULATED_BODY_BYTES_MAX: usize = 8 * TELEGRAM_BYTES_MAX;
+
+/// How long a simulated core waits before it accepts again after a failure, which is mostly a lack of files.
+pub const SIMULATED_ACCEPT_PAUSE: Duration = Duration::from_millis(10);
+
+/// How long a stopping simulated core waits for its threads. None of them blocks.
+pub const SIMULATED_STOP_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Connections that may wait to be accepted: after a network failure all channels come back at once. Linux cuts it to its own limit (4,096).
+pub const ACCEPT_QUEUE: i32 = 8_192;
+
+/// Waiting events that the console shows: a person reads the head of a queue, the count tells the rest.
+pub const OUTBOX_SHOWN_MAX: usize = 400;

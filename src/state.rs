@@ -103,6 +103,7 @@ pub const TRANSITIONS: &[(Option<State>, Event, Option<State>)] = &[
     (Some(State::Sent),     Event::Result,        Some(State::Done)),
     (Some(State::Unknown),  Event::Result,        Some(State::Done)),    // late, of the same attempt
     (Some(State::Failed),   Event::Result,        Some(State::Done)),    // late, of the same attempt
+    (Some(State::Received), Event::Result,        Some(State::Done)),    // another program put it back while we called
     (Some(State::Sent),     Event::NoResult,      Some(State::Unknown)),
     (Some(State::Failed),   Event::NoResult,      Some(State::Unknown)), // late: the safe direction
     (Some(State::Sent),     Event::NotSent,       Some(State::Failed)),

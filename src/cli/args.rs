@@ -9,6 +9,7 @@ use clap::Args;
 
 use crate::clock::Clock;
 use crate::core_api::{CoreUrl, HttpCore, HttpCoreConfig};
+use crate::limits;
 use crate::telegram::Layout;
 
 /// Why a command ended without doing its work.
@@ -80,15 +81,15 @@ impl LayoutArg {
 #[derive(Debug, Clone, Args)]
 pub struct CoreArgs {
     /// Longest time for look-up, all addresses and TLS of a call together
-    #[arg(long, value_name = "SECS", default_value = "1", value_parser = positive_seconds,
+    #[arg(long, value_name = "SECS", default_value = limits::CORE_CONNECT_TIMEOUT_S, value_parser = positive_seconds,
           env = "ONCEGATE_CONNECT_TIMEOUT", hide_env = true)]
     pub connect_timeout: Duration,
     /// Longest time from the last byte of a request to the last byte of its answer
-    #[arg(long, value_name = "SECS", default_value = "3", value_parser = positive_seconds,
+    #[arg(long, value_name = "SECS", default_value = limits::CORE_READ_TIMEOUT_S, value_parser = positive_seconds,
           env = "ONCEGATE_READ_TIMEOUT", hide_env = true)]
     pub read_timeout: Duration,
     /// A connection to the core that was idle for longer is not used again; 0: each call has its own
-    #[arg(long, value_name = "SECS", default_value = "1", value_parser = seconds,
+    #[arg(long, value_name = "SECS", default_value = limits::CORE_IDLE_S, value_parser = seconds,
           env = "ONCEGATE_CORE_IDLE", hide_env = true)]
     pub core_idle: Duration,
 }

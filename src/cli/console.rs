@@ -14,6 +14,7 @@ use super::serve::ServeArgs;
 use crate::clock::{Clock, SystemClock};
 use crate::console::app::Look;
 use crate::console::keys::Keymap;
+use crate::console::outbox::{OutboxDesk, Stores};
 use crate::console::theme::Theme;
 use crate::console::words::Lang;
 use crate::console::{Ended, Setup};
@@ -174,12 +175,17 @@ impl ConsoleArgs {
         Look { lang, theme, ascii, local: false, mouse: false }
     }
 
-    fn outbox(&self) -> Result<Option<Arc<dyn crate::console::outbox::OutboxDesk>>, Failure> {
+    fn outbox(&self) -> Result<Option<Arc<dyn OutboxDesk>>, Failure> {
         if self.outbox.is_none() && (self.inbox.is_some() || self.outbox_url.is_some()) {
             let text = "--inbox and --outbox-url want --outbox SOURCE.db";
             return Err(Usage::Text(text.to_owned()).into());
         }
-        Ok(None)
+        let Some(source) = self.outbox.clone() else { return Ok(None) };
+        let (sink, url) = (self.inbox.clone(), self.outbox_url.clone());
+        let stores = Stores { source, sink, url };
+        // A wrong path is told now and not on the fourth screen.
+        stores.look().map_err(|why| Failure::Failed(why.into()))?;
+        Ok(Some(Arc::new(stores)))
     }
 }
 

@@ -16,6 +16,7 @@ mod out;
 mod routines;
 mod serve;
 
+use crate::outbox;
 use args::{Failure, Usage};
 
 const EXAMPLES: &str = "\
@@ -52,6 +53,8 @@ enum Command {
     Reprocess(routines::ReprocessArgs),
     /// Delete DONE transfers older than some days; their GUIDs stay known
     Purge(routines::PurgeArgs),
+    /// Orders saved and sent, received and done, each once: the outbox and the inbox
+    Outbox(outbox::cli::OutboxArgs),
 }
 
 /// Runs the program with these arguments (the first is its name).
@@ -87,6 +90,7 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Some(Command::Resolve(args)) => routines::resolve(&args),
         Some(Command::Reprocess(args)) => routines::reprocess(&args),
         Some(Command::Purge(args)) => routines::purge(&args),
+        Some(Command::Outbox(args)) => Ok(outbox::cli::run(&args)),
         None if cli.serve.serve => serve::serve(cli.serve),
         None => console::open(&cli.serve, &cli.console),
     }

@@ -23,6 +23,7 @@ use crate::guid::Guid;
 use crate::ledger::OwnerId;
 use crate::ledger::owner::LockFiles;
 use crate::ledger::sqlite::{Access, Hooks, SqliteLedger};
+use crate::limits;
 use crate::visible::visible;
 
 /// What every routine takes.
@@ -67,7 +68,7 @@ pub(super) struct ResolveArgs {
     #[arg(long, value_name = "SECS", value_parser = seconds, env = "ONCEGATE_MIN_AGE", hide_env = true)]
     min_age: Option<Duration>,
     /// The longest time in which the core executes a transfer it has heard; "not found" before that proves nothing
-    #[arg(long, value_name = "SECS", default_value = "60", value_parser = seconds,
+    #[arg(long, value_name = "SECS", default_value = limits::CORE_LATE_MAX_S, value_parser = seconds,
           env = "ONCEGATE_CORE_LATE_MAX", hide_env = true)]
     core_late_max: Duration,
     #[command(flatten)]

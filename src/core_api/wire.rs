@@ -5,7 +5,8 @@
 //! Knows no HTTP and no JSON.
 
 use std::fmt;
-use std::net::SocketAddr;
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -178,10 +179,14 @@ impl Transport for Tap {
     }
 }
 
+/// Finds a name's addresses; may hang.
+type Find = dyn Fn(&str, u16) -> io::Result<Vec<SocketAddr>> + Send + Sync;
+
 /// The one name that is ever looked up: the core's. However many calls wait for it, and however long the system's resolver hangs,
 /// there is at most one thread looking.
 pub(super) struct Lookup {
     url: CoreUrl,
+    find: Box<Find>,
     state: Mutex<LookupState>,
     ended: Condvar,
 }
@@ -207,9 +212,14 @@ pub(super) struct NameNotFound {
 }
 
 impl Lookup {
+    /// Asks the system.
     pub(super) fn new(url: CoreUrl) -> Lookup {
+        Lookup::with(url, Box::new(|name, port| Ok((name, port).to_socket_addrs()?.collect())))
+    }
+
+    fn with(url: CoreUrl, find: Box<Find>) -> Lookup {
         let state = LookupState { running: false, rounds: 0, last: Ok(Vec::new()) };
-        Lookup { url, state: Mutex::new(state), ended: Condvar::new() }
+        Lookup { url, find, state: Mutex::new(state), ended: Condvar::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, LookupState> {
@@ -253,8 +263,7 @@ impl Lookup {
 
     /// Runs in the look-up's own thread.
     fn look_up(&self, name: &str) {
-        let found = std::net::ToSocketAddrs::to_socket_addrs(&(name, self.url.port()));
-        let last = match found.map(Iterator::collect::<Vec<_>>) {
+        let last = match (self.find)(name, self.url.port()) {
             Ok(addresses) if addresses.is_empty() => Err("no address".to_owned()),
             Ok(addresses) => Ok(addresses),
             Err(e) => Err(e.to_string()),
@@ -278,5 +287,62 @@ impl Resolver for NoLookup {
         _timeout: NextTimeout,
     ) -> Result<ResolvedSocketAddrs, ureq::Error> {
         Ok(self.empty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::mpsc;
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(20);
+    const SHORT: Duration = Duration::from_millis(50);
+
+    fn lookup(url: &str, find: Box<Find>) -> Arc<Lookup> {
+        Arc::new(Lookup::with(url.parse().expect("a URL"), find))
+    }
+
+    #[test]
+    fn a_look_up_that_hangs_delays_no_call_beyond_its_time_and_takes_one_thread() {
+        let (release, hang) = mpsc::channel::<()>();
+        let (hang, begun) = (Mutex::new(hang), Arc::new(AtomicUsize::new(0)));
+        let address = SocketAddr::from(([127, 0, 0, 1], 9201));
+        let counted = Arc::clone(&begun);
+        let find = move |_: &str, _| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            hang.lock().expect("no panic").recv().expect("released");
+            Ok(vec![address])
+        };
+        let lookup = lookup("http://core:9201", Box::new(find));
+        for _ in 0..3 {
+            let error = lookup.addresses(SHORT).expect_err("it hangs");
+            assert!(matches!(error, ureq::Error::Timeout(Timeout::Resolve)), "{error}");
+        }
+        release.send(()).expect("it waits");
+        drop(lookup.addresses(LONG));
+        assert!(begun.load(Ordering::SeqCst) <= 2, "the hanging one, and one after it");
+    }
+
+    #[test]
+    fn a_name_without_an_address_is_not_found() {
+        for (found, why) in [(Err("no such name"), "no such name"), (Ok(Vec::new()), "no address")]
+        {
+            let find = move |_: &str, _| found.clone().map_err(io::Error::other);
+            let lookup = lookup("http://core:9201", Box::new(find));
+            let error = lookup.addresses(LONG).expect_err("not found");
+            assert_eq!(error.to_string(), format!("other: name not found: core: {why}"));
+        }
+    }
+
+    #[test]
+    fn an_address_is_not_looked_up() {
+        for (url, address) in [("http://127.0.0.1:1", "127.0.0.1:1"), ("http://[::1]:1", "[::1]:1")]
+        {
+            let lookup = lookup(url, Box::new(|name, _| panic!("looks for {name}")));
+            let found = lookup.addresses(Duration::ZERO).expect("an address");
+            assert_eq!(found, [address.parse().expect("an address")]);
+        }
     }
 }

@@ -8,6 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::io;
 
 use chrono::{DateTime, Utc};
+use tracing::warn;
 
 use super::relay::GivenUp;
 use crate::clock::Clock;
@@ -46,8 +47,8 @@ pub enum SweepError {
     /// The ledger could not be read or written.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
-    /// The owners' locks could not be looked at.
-    #[error("can't look at the owners' lock files")]
+    /// The directory of the owners' locks could not be read.
+    #[error("can't look for the owners' lock files")]
     Owners(#[from] io::Error),
 }
 
@@ -66,14 +67,16 @@ impl Sweep<'_> {
             query.after = Some(last.place());
             let mut orphans = Vec::new();
             for row in &page {
-                if let Some(seen) = self.is_orphan(row, &mut fates)? {
+                if let Some(seen) = self.is_orphan(row, &mut fates) {
                     orphans.extend(self.orphan(row, seen)?);
                 }
             }
             swept.extend(self.turn(&orphans)?);
         }
         for owner in &dead {
-            self.owners.forget(owner)?;
+            if let Err(error) = self.owners.forget(owner) {
+                warn!(%owner, "the lock of a dead owner can't be removed: {error}");
+            }
         }
         Ok(swept)
     }
@@ -81,38 +84,38 @@ impl Sweep<'_> {
     fn dead_owners(&self) -> io::Result<HashSet<OwnerId>> {
         let mut dead = HashSet::new();
         for owner in self.owners.all()? {
-            if owner != *self.own && self.owners.fate(&owner)? == Fate::Dead {
+            if owner != *self.own && self.fate(&owner) == Fate::Dead {
                 dead.insert(owner);
             }
         }
         Ok(dead)
     }
 
+    /// An owner whose lock can't be looked at (another user's, say) is not proven dead; his rows stay, and all others are swept.
+    fn fate(&self, owner: &OwnerId) -> Fate {
+        self.owners.fate(owner).unwrap_or_else(|error| {
+            warn!(%owner, "can't look at the lock, so the rows of this owner stay: {error}");
+            Fate::Alive
+        })
+    }
+
     /// Why the row is an orphan; none if it is none.
-    fn is_orphan(
-        &self,
-        row: &Outline,
-        fates: &mut HashMap<OwnerId, Fate>,
-    ) -> io::Result<Option<String>> {
+    fn is_orphan(&self, row: &Outline, fates: &mut HashMap<OwnerId, Fate>) -> Option<String> {
         let by_age = || {
             self.is_old(row).then(|| format!("nobody to ask, unchanged since {}", row.updated_at))
         };
         let Some(owner) = row.owner.as_ref().filter(|_| row.state == State::Sent) else {
-            return Ok(by_age());
+            return by_age();
         };
         if owner == self.own {
-            return Ok(None);
+            return None;
         }
-        let fate = match fates.get(owner) {
-            Some(fate) => *fate,
-            None => self.owners.fate(owner)?,
-        };
-        fates.insert(owner.clone(), fate);
-        Ok(match fate {
+        let fate = *fates.entry(owner.clone()).or_insert_with(|| self.fate(owner));
+        match fate {
             Fate::Alive => None,
             Fate::Dead => Some(format!("its owner {owner} is dead")),
             Fate::NoLock => by_age(),
-        })
+        }
     }
 
     /// A row without a readable time is not old: nothing is known of its age.

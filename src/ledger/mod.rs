@@ -438,7 +438,7 @@ pub enum LedgerError {
     /// It can be read, not written.
     #[error("the ledger can't be written: {0}")]
     ReadOnly(String),
-    /// The file under the path is not the one that was opened.
+    /// The file under the path is not the one that was opened. Nothing was changed in what is there now.
     #[error("the ledger was moved, deleted or replaced while it was open")]
     Moved,
     /// fsync failed: what is on disk is not known any more.

@@ -16,7 +16,7 @@ use crate::engine::gate::Gate;
 use crate::engine::relay::{GivenUp, Relay};
 use crate::http_server::{HttpServer, Limits};
 use crate::ledger::owner::{LockFiles, OwnerLock};
-use crate::ledger::sqlite::{Access, Created, Hooks, OpenError, SqliteLedger};
+use crate::ledger::sqlite::{Access, BallastNews, Created, Hooks, OpenError, SqliteLedger};
 use crate::ledger::{Ledger, OwnerId, Query};
 use crate::limits;
 use crate::state::State;
@@ -254,7 +254,10 @@ fn bind(option: &'static str, address: Option<&str>) -> Result<Option<TcpListene
     let Some(address) = address else { return Ok(None) };
     let failed = |source| ServeError::Listen { option, address: address.to_owned(), source };
     let addresses: Vec<SocketAddr> = address.to_socket_addrs().map_err(failed)?.collect();
-    TcpListener::bind(&addresses[..]).map(Some).map_err(failed)
+    let listener = TcpListener::bind(&addresses[..]).map_err(failed)?;
+    // std listens with a queue of 128; the sixth of a burst of 5,000 channels would wait a second for its second SYN.
+    socket2::SockRef::from(&listener).listen(limits::ACCEPT_QUEUE).map_err(failed)?;
+    Ok(Some(listener))
 }
 
 fn open_ledger(
@@ -269,7 +272,7 @@ fn open_ledger(
             error!("{failure}: stopping, because what this process believes may not be on disk");
             sync_failed();
         })),
-        ..Hooks::default()
+        ballast: Some(Box::new(tell_of_ballast)),
     };
     let access = Access::Serve { must_exist: config.must_exist };
     let (ledger, created) = SqliteLedger::open(&config.db, access, Arc::clone(clock), hooks)?;
@@ -280,6 +283,18 @@ fn open_ledger(
         );
     }
     Ok(Arc::new(ledger))
+}
+
+fn tell_of_ballast(news: &BallastNews) {
+    match news {
+        BallastNews::Laid => info!("ballast lies beside the ledger: there is room for results"),
+        BallastNews::NoRoom => error!(
+            "the ledger's disk is full: nothing is claimed (E909) until there is room; results still fit"
+        ),
+        BallastNews::Impossible(why) => warn!(
+            "no ballast beside the ledger ({why}): should its disk fill up, results may become UNKNOWN"
+        ),
+    }
 }
 
 fn with_suffix(path: &std::path::Path, suffix: &str) -> PathBuf {

@@ -101,6 +101,7 @@ pub(super) fn start(
                     limits,
                     relay: Arc::clone(&relay),
                     metrics: Arc::clone(&metrics),
+                    begun: None,
                 };
                 admit(link, &open)
             });
@@ -137,6 +138,8 @@ struct Link {
     limits: Limits,
     relay: Arc<Relay>,
     metrics: Arc<Metrics>,
+    /// When the telegram that is coming was first seen incomplete: its rest has a limit, however steadily it drips.
+    begun: Option<Duration>,
 }
 
 impl Link {
@@ -154,7 +157,11 @@ impl Link {
         self.stream.set_nodelay(true)?;
         self.stream.set_write_timeout(Some(limits::CHANNEL_WRITE_TIMEOUT))?;
         loop {
-            match framer.next() {
+            let next = framer.next();
+            if !matches!(next, Ok(None)) {
+                self.begun = None;
+            }
+            match next {
                 Ok(Some(Frame::Telegram(telegram))) => self.answer(&telegram)?,
                 Ok(Some(Frame::Poll(poll))) => self.stream.write_all(&poll)?,
                 Ok(None) if self.read(framer)? => {}
@@ -184,15 +191,18 @@ impl Link {
 
     /// Reads what has come; false at the end of the stream.
     fn read(&mut self, framer: &mut Framer) -> io::Result<bool> {
-        let waiting = framer.pending_bytes() == 0;
-        let patience = if waiting { self.limits.idle_timeout } else { limits::TELEGRAM_TIMEOUT };
+        let had = framer.pending_bytes();
+        let waiting = had == 0;
+        let patience = if waiting { self.limits.idle_timeout } else { self.time_left() };
+        if patience.is_zero() {
+            return Err(too_slow(had));
+        }
         self.stream.set_read_timeout(Some(patience))?;
         let mut bytes = [0; limits::CHANNEL_READ_BYTES];
         loop {
             match self.stream.read(&mut bytes) {
                 Ok(0) if waiting => return Ok(false),
                 Ok(0) => {
-                    let had = framer.pending_bytes();
                     return Err(io::Error::other(format!(
                         "the channel hung up after {had} bytes of a telegram"
                     )));
@@ -203,21 +213,27 @@ impl Link {
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock && waiting => return Ok(false),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    let had = framer.pending_bytes();
-                    return Err(io::Error::other(format!(
-                        "{had} bytes of a telegram came, and no more within {} s",
-                        patience.as_secs()
-                    )));
-                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Err(too_slow(had)),
                 Err(error) => return Err(error),
             }
         }
     }
 
+    /// How long the rest of the telegram that has begun may still take.
+    fn time_left(&mut self) -> Duration {
+        let now = self.relay.clock.monotonic();
+        let begun = *self.begun.get_or_insert(now);
+        (begun + limits::TELEGRAM_TIMEOUT).saturating_sub(now)
+    }
+
     fn peer(&self) -> String {
         self.stream.peer_addr().map_or_else(|_| "unknown".to_owned(), |peer| peer.to_string())
     }
+}
+
+fn too_slow(had: usize) -> io::Error {
+    let seconds = limits::TELEGRAM_TIMEOUT.as_secs();
+    io::Error::other(format!("{had} bytes of a telegram came, and not the rest within {seconds} s"))
 }
 
 /// Ways in which channels end a connection that nobody needs to hear of.

@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
@@ -79,7 +79,7 @@ pub struct Subject {
 
 pub enum BackDoor {
     Memory(Arc<MemoryLedger>),
-    File { con: Connection, _dir: TempDir },
+    File { con: Mutex<Connection>, _dir: TempDir },
 }
 
 impl Subject {
@@ -95,7 +95,8 @@ impl Subject {
         let path = empty_ledger(dir.path());
         let (ledger, _) =
             SqliteLedger::open(&path, Access::Routine, clock.clone(), Hooks::default()).unwrap();
-        let back_door = BackDoor::File { con: Connection::open(&path).unwrap(), _dir: dir };
+        let back_door =
+            BackDoor::File { con: Mutex::new(Connection::open(&path).unwrap()), _dir: dir };
         Subject { ledger: Arc::new(ledger), clock, back_door }
     }
 
@@ -103,7 +104,7 @@ impl Subject {
     pub fn put(&self, row: &Row) {
         match &self.back_door {
             BackDoor::Memory(ledger) => ledger.put(row.clone()),
-            BackDoor::File { con, .. } => put(con, row),
+            BackDoor::File { con, .. } => put(&con.lock().unwrap(), row),
         }
     }
 

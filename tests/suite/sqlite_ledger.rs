@@ -11,8 +11,8 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use chrono::TimeDelta;
-use oncegate::clock::{Clock as _, SystemClock};
+use chrono::{DateTime, TimeDelta, Utc};
+use oncegate::clock::{Clock, SystemClock};
 use oncegate::code::Code;
 use oncegate::guid::Attempt;
 use oncegate::ledger::sqlite::{Access, BallastNews, Created, Hooks, OpenError, SqliteLedger};
@@ -298,6 +298,26 @@ fn a_key_by_any_other_name_is_a_key() {
     claimed(&open(&path, Access::Routine), "G");
 }
 
+#[test]
+fn a_file_that_was_refused_is_not_kept_open() {
+    if !in_a_process_of_its_own("a_file_that_was_refused_is_not_kept_open", &["env"]) {
+        return;
+    }
+    let dir = scratch();
+    let path = dir.path().join("l.db");
+    Connection::open(&path).unwrap().execute_batch("CREATE TABLE tx (guid)").unwrap();
+    let text = dir.path().join("text.db");
+    fs::write(&text, "minutes of the meeting".repeat(99)).unwrap();
+    let open_files = || fs::read_dir("/proc/self/fd").unwrap().count();
+    let before = open_files();
+    for _ in 0..20 {
+        assert!(try_open(&path, Access::Routine).is_err());
+        assert!(try_open(&text, SERVE).is_err());
+        assert!(try_open(&dir.path().join("none.db"), Access::Routine).is_err());
+    }
+    assert_eq!(open_files(), before);
+}
+
 // ---- the schema
 
 #[test]
@@ -348,6 +368,17 @@ fn the_history_can_only_grow() {
 }
 
 #[test]
+fn a_column_that_is_added_while_the_ledger_is_open_disturbs_nothing() {
+    let (ledger, path, _dir) = ledger();
+    claimed(&ledger, "G");
+    let con = Connection::open(&path).unwrap();
+    con.execute_batch("ALTER TABLE tx ADD COLUMN note TEXT DEFAULT 'none'").unwrap();
+    claimed(&ledger, "H");
+    assert_eq!(ledger.record(&record("G", 1, DONE)), Ok(Recorded::Written));
+    assert_eq!(ledger.page(&Query::of(&State::ALL)).unwrap().len(), 2);
+}
+
+#[test]
 fn the_counts_follow_what_other_programs_write() {
     let (ledger, path, _dir) = ledger();
     let con = Connection::open(&path).unwrap();
@@ -360,6 +391,19 @@ fn the_counts_follow_what_other_programs_write() {
     )
     .unwrap();
     assert_eq!(ledger.counts().unwrap().rows, [0, 1, 0, 0, 1]);
+}
+
+#[test]
+fn the_counts_of_what_is_not_settled_are_right_again_after_a_start() {
+    // REPLACE deletes the row that is in its way without any trigger, so the count of its state stays one too high.
+    let (ledger, path, _dir) = ledger();
+    claimed(&ledger, "G");
+    drop(ledger);
+    let con = Connection::open(&path).unwrap();
+    con.execute_batch("REPLACE INTO tx (guid, state, updated_at) VALUES ('G', 'FAILED', 'x')")
+        .unwrap();
+    assert_eq!(number(&con, "SELECT sum(rows) FROM tx_count"), 2);
+    assert_eq!(open(&path, Access::Routine).counts().unwrap().rows, [0, 0, 0, 0, 1]);
 }
 
 // ---- a bare ledger
@@ -507,6 +551,39 @@ fn a_ledger_whose_link_was_turned_takes_nothing() {
     claimed(&ledger, "before");
     fs::remove_file(&link).unwrap();
     symlink(second.join("l.db"), &link).unwrap();
+    assert_eq!(ledger.claim(&claim("G")), Err(LedgerError::Moved));
+}
+
+/// A clock that is asked inside the transaction, and then replaces the ledger's file.
+struct Replacing {
+    hand: Arc<HandClock>,
+    path: Mutex<Option<PathBuf>>,
+}
+
+impl Clock for Replacing {
+    fn now(&self) -> DateTime<Utc> {
+        if let Some(path) = self.path.lock().unwrap().take() {
+            fs::copy(&path, path.with_extension("copy")).unwrap();
+            fs::rename(path.with_extension("copy"), path).unwrap();
+        }
+        self.hand.now()
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.hand.monotonic()
+    }
+}
+
+#[test]
+fn a_claim_that_was_committed_to_a_file_without_its_name_is_not_answered_as_ours() {
+    // The look before BEGIN saw the ledger, COMMIT succeeded, and the claim was in no file that anybody would read again.
+    let dir = scratch();
+    let path = empty_ledger(dir.path());
+    let clock = Arc::new(Replacing { hand: HandClock::new(), path: Mutex::new(None) });
+    let (ledger, _) =
+        SqliteLedger::open(&path, Access::Routine, clock.clone(), Hooks::default()).unwrap();
+    claimed(&ledger, "before");
+    *clock.path.lock().unwrap() = Some(path);
     assert_eq!(ledger.claim(&claim("G")), Err(LedgerError::Moved));
 }
 
@@ -662,6 +739,24 @@ fn claims_share_commits_and_each_is_on_disk_when_it_is_answered() {
 }
 
 #[test]
+fn a_log_that_has_grown_long_is_emptied() {
+    // Beside a busy relay the log of a purge grew to gigabytes: it is written from its beginning only when nobody reads in it.
+    let (ledger, path, _dir) = ledger();
+    let con = Connection::open(&path).unwrap();
+    con.execute_batch("PRAGMA wal_autocheckpoint = 0; BEGIN").unwrap();
+    let insert = "INSERT INTO tx (guid, state, updated_at, request) VALUES (?, 'DONE', 'x', zeroblob(1000000))";
+    for at in 0..70 {
+        con.execute(insert, [at]).unwrap();
+    }
+    con.execute_batch("COMMIT").unwrap();
+    let log = || fs::metadata(path.with_extension("db-wal")).unwrap().len();
+    assert!(log() > limits::WAL_BYTES_KEPT);
+    claimed(&ledger, "G");
+    wait_for("the log is empty", || log() < 1_000_000);
+    claimed(&ledger, "H");
+}
+
+#[test]
 fn one_bad_job_does_not_spoil_its_neighbours_or_the_writer() {
     // Two triggers of another program: one refuses a GUID, one swallows it, which ended the writer thread.
     let (ledger, path, _dir) = ledger();
@@ -720,17 +815,23 @@ fn a_reader_never_sees_half_of_an_operation() {
 }
 
 #[test]
-fn whoever_asks_a_writer_that_died_is_told_so() {
+fn a_writer_that_died_is_heard_of_and_whoever_asks_it_is_told_so() {
     let dir = scratch();
     let path = empty_ledger(dir.path());
-    let committed: Box<dyn Fn(Duration, usize) + Send> =
-        Box::new(|_, _| panic!("an observer of ours"));
-    let hooks = Hooks { committed: Some(committed), ..Hooks::default() };
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&told);
+    let hooks = Hooks {
+        committed: Some(Box::new(|_, _| panic!("an observer of ours"))),
+        sync_failed: Some(Box::new(move |error| heard.lock().unwrap().push(error.clone()))),
+        ..Hooks::default()
+    };
     let (ledger, _) = SqliteLedger::open(&path, Access::Routine, HandClock::new(), hooks).unwrap();
     claimed(&ledger, "G");
     assert_eq!(ledger.claim(&claim("H")), Err(LedgerError::Closed));
     assert_eq!(ledger.record(&record("G", 1, DONE)), Err(LedgerError::Closed));
     assert!(matches!(ledger.find(&id("G")).unwrap(), Found::Row(_)), "what it answered is there");
+    wait_for("the process is told to stop", || !told.lock().unwrap().is_empty());
+    assert_eq!(*told.lock().unwrap(), [LedgerError::Closed]);
 }
 
 #[test]
@@ -833,11 +934,13 @@ fn a_ledger_on_a_read_only_disk_is_refused_with_a_remedy() {
     let dir = scratch();
     mount(&["-t", "tmpfs", "tmpfs"], dir.path());
     let path = empty_ledger(dir.path());
-    mount(&["-o", "remount,ro"], dir.path());
+    mount(&["-o", "remount,bind,ro"], dir.path());
     for access in [SERVE, Access::Routine] {
         let told = try_open(&path, access).map(|_| "opened").unwrap_err().to_string();
         assert!(told.contains("can't be written") && told.contains("must be writable"), "{told}");
     }
+    let unreadable = try_open(&path, Access::Read).map(|_| "opened").unwrap_err().to_string();
+    assert!(unreadable.contains("can't be read"), "a log can't be begun: {unreadable}");
     let missing = try_open(&dir.path().join("new.db"), SERVE).map(|_| "opened").unwrap_err();
     assert!(matches!(missing, OpenError::Io { .. }), "{missing}");
 }

@@ -81,6 +81,8 @@ impl Ballast {
         self.tried = Some(Instant::now());
         self.tell(match lay(&self.path) {
             Ok(()) => BallastNews::Laid,
+            // Another relay was quicker.
+            Err(_) if self.lies() => BallastNews::Laid,
             Err(error) if is_want_of_room(&error) => BallastNews::NoRoom,
             Err(error) => BallastNews::Impossible(error.to_string()),
         });

@@ -46,7 +46,8 @@ pub struct SqliteLedger {
 pub struct Hooks {
     /// Called after each commit.
     pub committed: Option<CommitObserver>,
-    /// Called once when fsync failed: the process must stop, it can't know what is on disk.
+    /// Called once when nothing can be written any more: fsync failed (what is on disk is not known), or the writer's thread
+    /// panicked. The process must stop: its claims are taken over only when it is dead.
     pub sync_failed: Option<SyncFailure>,
     /// Called when the ballast was laid, used, or can't be laid.
     pub ballast: Option<BallastObserver>,
@@ -96,7 +97,7 @@ impl SqliteLedger {
 
     fn read<T>(&self, work: impl Fn(&Connection) -> rusqlite::Result<T>) -> Result<T, LedgerError> {
         let con = self.readers.take()?;
-        work(&con).map_err(|error| writer::name(&error))
+        work(&con).map_err(|error| unreadable(&error))
     }
 }
 
@@ -188,6 +189,15 @@ impl Ledger for SqliteLedger {
     }
 }
 
+/// What an error of a reading connection means. SQLite can't open files for lack of rights or of file handles, and (in a
+/// directory that can't be written) not even for reading; none of these is about writing.
+fn unreadable(error: &rusqlite::Error) -> LedgerError {
+    match writer::name(error) {
+        LedgerError::ReadOnly(why) => LedgerError::Failed(format!("it can't be read: {why}")),
+        other => other,
+    }
+}
+
 /// A few connections for reading, handed out one at a time. More would not read faster on the cores there are.
 struct Readers {
     place: Place,
@@ -211,8 +221,14 @@ struct Reading<'a> {
 
 impl Readers {
     fn open(place: Place) -> Result<Readers, OpenError> {
-        let files = open::files(&place)?;
-        let pool = Mutex::new(Pool { idle: vec![open::reader(&place.file)?], open: 1 });
+        let files = Files::of(&place)
+            .map_err(|source| OpenError::Io { path: place.given.clone(), source })?;
+        let con = open::reader(&place.file)?;
+        // SQLite opens a file when it is first read; what fails is to fail now.
+        statements::find(&con, &Guid::from_ledger(String::new())).map_err(|error| {
+            OpenError::Ledger { path: place.given.clone(), source: unreadable(&error) }
+        })?;
+        let pool = Mutex::new(Pool { idle: vec![con], open: 1 });
         Ok(Readers { place, files, pool, returned: Condvar::new() })
     }
 

@@ -167,17 +167,37 @@ impl FileId {
 /// another file), the file itself, and its -wal and -shm. Without the first two, commits go on as if nothing had happened and
 /// nobody reads them; without the last two, another process writes a log of its own.
 #[derive(Clone, Debug)]
-pub(super) struct Files(Vec<(PathBuf, FileId)>);
+pub(super) struct Files {
+    named: Vec<(PathBuf, FileId)>,
+    log: PathBuf,
+}
 
 impl Files {
-    fn of(paths: impl IntoIterator<Item = PathBuf>) -> io::Result<Files> {
+    /// The ledger alone, as it is before anybody has written.
+    pub(super) fn of(place: &Place) -> io::Result<Files> {
+        Files::named(place, [place.given.clone(), place.file.clone()])
+    }
+
+    /// The ledger and what stands beside it while it is open for writing.
+    fn all_of(place: &Place) -> io::Result<Files> {
+        let beside = [place.beside("-wal"), place.beside("-shm")];
+        Files::named(place, [place.given.clone(), place.file.clone()].into_iter().chain(beside))
+    }
+
+    fn named(place: &Place, paths: impl IntoIterator<Item = PathBuf>) -> io::Result<Files> {
         let with_id = |path: PathBuf| FileId::of(&path).map(|id| (path, id));
-        paths.into_iter().map(with_id).collect::<io::Result<_>>().map(Files)
+        let named = paths.into_iter().map(with_id).collect::<io::Result<_>>()?;
+        Ok(Files { named, log: place.beside("-wal") })
+    }
+
+    /// How long the log is.
+    pub(super) fn log_bytes(&self) -> u64 {
+        fs::metadata(&self.log).map_or(0, |meta| meta.len())
     }
 
     /// Whether each of them still has its name.
     pub(super) fn in_place(&self) -> bool {
-        self.0.iter().all(|(path, id)| FileId::of(path).is_ok_and(|now| now == *id))
+        self.named.iter().all(|(path, id)| FileId::of(path).is_ok_and(|now| now == *id))
     }
 }
 
@@ -206,12 +226,6 @@ impl Place {
     pub(super) fn beside(&self, suffix: &str) -> PathBuf {
         with_suffix(&self.file, suffix)
     }
-}
-
-/// The ledger's file under its names, as it is now.
-pub(super) fn files(place: &Place) -> Result<Files, OpenError> {
-    Files::of([place.given.clone(), place.file.clone()])
-        .map_err(|source| OpenError::Io { path: place.given.clone(), source })
 }
 
 fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
@@ -244,8 +258,8 @@ pub(super) fn prepare(
     Ok((Place::of(path).map_err(io)?, created))
 }
 
-/// A new ledger is made whole under another name and then linked to its own: whoever is killed meanwhile leaves no half ledger,
-/// and of two relays that start at once the second one finds the first one's.
+/// A new ledger is made whole under another name and then linked to its own: whoever is killed meanwhile leaves no half ledger
+/// (but perhaps a `.new-…`, which nobody opens), and of two relays that start at once the second one finds the first one's.
 fn create(path: &Path, now: DateTime<Utc>) -> Result<Created, OpenError> {
     static SERIAL: AtomicU32 = AtomicU32::new(0);
     let io = |source| OpenError::Io { path: path.to_owned(), source };
@@ -372,7 +386,7 @@ pub(super) fn writer(
 ) -> Result<Writer, OpenError> {
     let path = &place.given;
     let io = |source| OpenError::Io { path: path.clone(), source };
-    let opened = files(place)?;
+    let opened = Files::of(place).map_err(io)?;
     let mut con = connect(&place.file, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     con.busy_handler(Some(patience)).map_err(|error| ledger_error(path, &error))?;
     look(path, &con)?;
@@ -381,9 +395,7 @@ pub(super) fn writer(
     // From here on the writer's own loop waits for locks, job by job.
     con.busy_timeout(Duration::ZERO).map_err(|error| ledger_error(path, &error))?;
     let moved = || OpenError::Ledger { path: path.clone(), source: LedgerError::Moved };
-    let paths = [place.given.clone(), place.file.clone()];
-    let paths = paths.into_iter().chain([place.beside("-wal"), place.beside("-shm")]);
-    let files = Files::of(paths).map_err(|_| moved())?;
+    let files = Files::all_of(place).map_err(|_| moved())?;
     if !opened.in_place() {
         return Err(moved());
     }
@@ -406,13 +418,22 @@ fn upgrade(con: &Connection, now: DateTime<Utc>) -> rusqlite::Result<()> {
         con.execute_batch("ALTER TABLE tx ADD COLUMN owner TEXT")?;
     }
     con.execute_batch(SCHEMA)?;
-    // A row without a time would never be old, so no routine would ever settle it. From now on it ages.
     for state in State::ALL.into_iter().filter(|state| *state != State::Done) {
-        let age =
-            format!("UPDATE tx SET updated_at = ?1 WHERE state = '{state}' AND updated_at IS NULL");
-        con.execute(&age, [ledger_time(now)])?;
+        mend(con, state, &ledger_time(now))?;
     }
-    con.execute_batch("UPDATE tx_count SET rows = rows; COMMIT")
+    con.execute_batch("COMMIT")
+}
+
+/// What other programs may have left amiss, where few rows are and an index finds them. The state stands literally, or the
+/// index would not be used.
+fn mend(con: &Connection, state: State, now: &str) -> rusqlite::Result<()> {
+    // A row without a time would never be old, so no routine would ever settle it. From now on it ages.
+    let age = "UPDATE tx SET updated_at = ?1 WHERE state = ?2 AND updated_at IS NULL";
+    con.execute(&age.replace("?2", &format!("'{state}'")), [now])?;
+    // A REPLACE deletes a row without any trigger.
+    let count =
+        "UPDATE tx_count SET rows = (SELECT count(*) FROM tx WHERE state = ?1) WHERE state = ?1";
+    con.execute_batch(&count.replace("?1", &format!("'{state}'")))
 }
 
 fn settings(path: &Path, con: &Connection) -> Result<(), OpenError> {

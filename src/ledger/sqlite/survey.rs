@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension, ToSql, params, params_from_iter};
 
 use super::ballast::Need;
 use super::statements::{ROW_COLUMNS, counts_within, has_table, line, prepare, read};
-use super::{SqliteLedger, open, writer};
+use super::{SqliteLedger, open, unreadable};
 use crate::guid::Guid;
 use crate::ledger::survey::{
     AGE_BOUNDS_S, Browse, Column, Noted, Numbers, Part, Reason, Spot, Survey, Told, TrailQuery,
@@ -91,7 +91,7 @@ impl Survey for SqliteLedger {
 
     fn note(&self, guid: &Guid, trail: &Trail) -> Result<Noted, LedgerError> {
         let (guid, trail) = (guid.clone(), trail.clone());
-        self.write(Need::Claim, limits::CLAIM_TRY_MS, move |con, now| {
+        self.write(Need::Upkeep, limits::CLAIM_TRY_MS, move |con, now| {
             let written = con.prepare_cached(NOTE)?.execute(params![
                 now,
                 guid.as_str(),
@@ -107,7 +107,7 @@ impl Survey for SqliteLedger {
     fn watch(&self) -> Result<Box<dyn Watch>, LedgerError> {
         let failed = |error: &dyn std::fmt::Display| LedgerError::Failed(error.to_string());
         let con = open::reader(self.path()).map_err(|error| failed(&error))?;
-        let files = open::files(&self.readers.place).map_err(|error| failed(&error))?;
+        let files = open::Files::of(&self.readers.place).map_err(|error| failed(&error))?;
         Ok(Box::new(DataVersion { con, files, last: None }))
     }
 }
@@ -128,7 +128,7 @@ impl Watch for DataVersion {
         let version = self
             .con
             .pragma_query_value(None, "data_version", |row| row.get(0))
-            .map_err(|error| writer::name(&error))?;
+            .map_err(|error| unreadable(&error))?;
         Ok(self.last.replace(version) != Some(version))
     }
 }

@@ -3,7 +3,7 @@
 //! A claim is answered only after COMMIT has returned and the file is still the ledger: what was answered is on disk, under its
 //! name. If a batch fails, it is rolled back as a whole and each of its jobs is tried alone, so that one bad job does not spoil
 //! its neighbours. After a failed fsync nothing is written any more: a second fsync may succeed although the data is lost.
-//! Knows no SQL but BEGIN, COMMIT and ROLLBACK.
+//! Knows no SQL but BEGIN, COMMIT, ROLLBACK and the checkpoint.
 
 use std::collections::VecDeque;
 use std::io;
@@ -18,10 +18,12 @@ use super::open::Files;
 use crate::ledger::LedgerError;
 use crate::limits;
 
+const CUT_LOG: &str = "PRAGMA wal_checkpoint(TRUNCATE)";
+
 /// Is told of each commit: how long it took (the sync included), how many operations shared it.
 pub type CommitObserver = Box<dyn Fn(Duration, usize) + Send>;
 
-/// Is told that fsync failed.
+/// Is told that the ledger can't be written any more: `SyncFailed`, or `Closed` if the writer's thread has panicked.
 pub type SyncFailure = Box<dyn Fn(&LedgerError) + Send>;
 
 /// The writer thread's handle. Dropping it lets the thread end what it has and waits for it.
@@ -35,11 +37,13 @@ impl Writer {
         con: Connection,
         files: Files,
         ballast: Ballast,
-        hooks: super::Hooks,
+        mut hooks: super::Hooks,
     ) -> io::Result<Writer> {
         let (jobs, queue) = sync_channel(limits::WRITER_QUEUE_OPERATIONS_MAX);
+        let alarm = Alarm(hooks.sync_failed.take());
         let waiting = VecDeque::new();
-        let work = Loop { con, files, ballast, hooks, queue, waiting, lost: None };
+        let work =
+            Loop { con, files, ballast, hooks, queue, waiting, lost: None, cut: None, alarm };
         let thread =
             thread::Builder::new().name("ledger-writer".to_owned()).spawn(move || work.run())?;
         Ok(Writer { jobs: Some(jobs), thread: Some(thread) })
@@ -117,6 +121,29 @@ struct Loop {
     waiting: VecDeque<Job>,
     /// What fsync said when it failed.
     lost: Option<LedgerError>,
+    /// When the log was last cut.
+    cut: Option<Instant>,
+    alarm: Alarm,
+}
+
+/// Tells once that the writer is lost. A panic of its thread must not go unheard: a relay whose writer is dead can record
+/// nothing, and yet it lives, so nobody else may take its claims over.
+struct Alarm(Option<SyncFailure>);
+
+impl Alarm {
+    fn ring(&mut self, error: &LedgerError) {
+        if let Some(tell) = self.0.take() {
+            tell(error);
+        }
+    }
+}
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.ring(&LedgerError::Closed);
+        }
+    }
 }
 
 impl Loop {
@@ -217,8 +244,29 @@ impl Loop {
                 if let Some(observer) = &self.hooks.committed {
                     observer(took, size);
                 }
+                self.cut_log();
             }
             Err(error) => self.failed(batch, &error),
+        }
+    }
+
+    /// Empties a log that has grown long. SQLite writes a log from its beginning again only when it finds nobody reading in it,
+    /// and between the commits of a busy relay and a purge beside it that may never be. This holds the writers up for a moment,
+    /// so that the readers leave it.
+    fn cut_log(&mut self) {
+        let pause = Duration::from_secs(limits::WAL_CUT_PAUSE_SECS);
+        if self.files.log_bytes() <= limits::WAL_BYTES_KEPT
+            || self.cut.is_some_and(|cut| cut.elapsed() < pause)
+        {
+            return;
+        }
+        self.cut = Some(Instant::now());
+        let patient = self.con.busy_timeout(Duration::from_millis(limits::WAL_CUT_TRY_MS));
+        let cut = patient.and_then(|()| self.con.query_row(CUT_LOG, [], |_| Ok(())));
+        let cut = self.con.busy_timeout(Duration::ZERO).and(cut);
+        if let Err(error) = cut {
+            // Still read or written by somebody: it is tried again. A failed fsync has been told.
+            self.report(&error);
         }
     }
 
@@ -263,9 +311,7 @@ impl Loop {
         let error = name(error);
         if matches!(error, LedgerError::SyncFailed(_)) && self.lost.is_none() {
             self.lost = Some(error.clone());
-            if let Some(stop) = &self.hooks.sync_failed {
-                stop(&error);
-            }
+            self.alarm.ring(&error);
         }
         error
     }
