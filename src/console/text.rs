@@ -74,17 +74,14 @@ pub fn right(text: &str, cells: usize) -> String {
 pub fn wrapped(text: &str, cells: usize) -> Vec<String> {
     let cells = cells.max(1);
     let (mut lines, mut line, mut used) = (Vec::new(), String::new(), 0);
-    for word in text.split_word_bounds() {
-        if used + width(word) > cells && used > 0 {
+    for word in text.split_inclusive(' ') {
+        if used > 0 && used + width(word.trim_end()) > cells {
             lines.push(std::mem::take(&mut line).trim_end().to_owned());
             used = 0;
         }
-        if used == 0 && word == " " && !lines.is_empty() {
-            continue;
-        }
         for grapheme in word.graphemes(true) {
-            if used + grapheme.width() > cells && used > 0 {
-                lines.push(std::mem::take(&mut line));
+            if used + grapheme.width() > cells && grapheme != " " {
+                lines.push(std::mem::take(&mut line).trim_end().to_owned());
                 used = 0;
             }
             line.push_str(grapheme);

@@ -95,7 +95,7 @@ impl Work {
                 let (shared, stop) = (Arc::clone(&self.shared), self.planning.clone());
                 spawn(&self.shared, "plan", move || {
                     let plan = shared.desk().plan(act, &guids, &busy, &stop);
-                    shared.say(plan.map(|plan| Answer::Plan(serial, plan)));
+                    let _ = shared.send.send(Heard::Msg(said(plan.map(|p| Answer::Plan(serial, p)))));
                 });
             }
             ask => {
@@ -198,21 +198,6 @@ impl Shared {
         let _ = self.send.send(Heard::Msg(Msg::Run(number, news)));
     }
 
-    fn say(&self, answer: Result<Answer, LedgerError>) {
-        let msg = match answer {
-            Ok(answer) => Msg::Answer(answer),
-            Err(error) => {
-                self.failed.store(true, Ordering::SeqCst);
-                Msg::Trouble(error.to_string())
-            }
-        };
-        let _ = self.send.send(Heard::Msg(msg));
-    }
-
-    fn warn(&self, text: String) {
-        let _ = self.send.send(Heard::Msg(Msg::Say(Said { text, warning: true })));
-    }
-
     /// Answers questions until nobody asks any more. Of several that were asked meanwhile only the last of a kind counts.
     fn answer_all(&self, queue: &Receiver<Ask>) {
         while let Ok(first) = queue.recv() {
@@ -228,68 +213,16 @@ impl Shared {
     }
 
     fn answer(&self, ask: &Ask) {
-        let desk = self.desk();
-        let ledger = &desk.ledger;
-        match ask {
-            Ask::Lines(serial, browse, part) => {
-                let begun = Instant::now();
-                let lines = desk.lines(browse, part, limits::WINDOW_ROWS);
-                let cost = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-                self.cost_ms.store(cost, Ordering::SeqCst);
-                self.say(lines.map(|lines| Answer::Lines(*serial, lines)));
-            }
-            Ask::Detail(guid) => {
-                self.say(desk.detail(guid).map(|shown| Answer::Shown(guid.clone(), shown)));
-            }
-            Ask::Numbers => {
-                let numbers = ledger.numbers(desk.clock.now());
-                self.say(numbers.map(|numbers| Answer::Numbers(Box::new(numbers))));
-            }
-            Ask::Keys(serial, browse) => {
-                let keys = ledger.keys(browse, limits::MARKS_MAX + 1);
-                self.say(keys.map(|keys| Answer::Keys(*serial, keys)));
-            }
-            Ask::Meaning(serial, word) => {
-                self.say(meaning(&desk, word).map(|found| Answer::Meaning(*serial, found)));
-            }
-            Ask::Trail(query, continues) => {
-                let lines = ledger.trail(query);
-                self.say(lines.map(|lines| Answer::Trail(lines, *continues)));
-            }
-            Ask::Note(guid, text) => {
-                self.noted(desk.note(guid, text), Answer::Noted(guid.clone()));
-            }
-            Ask::Reveal(guid) => self.noted(desk.reveal(guid), Answer::Revealed(guid.clone())),
-            Ask::Export(what) => match write_export(&desk, what) {
-                Ok((rows, path)) => self.say(Ok(Answer::Exported(rows, path))),
-                Err(why) => self.warn(why),
-            },
-            Ask::Outbox | Ask::OutboxPlan(_) => self.answer_outbox(ask),
-            Ask::Plan(..) => {}
+        let begun = Instant::now();
+        let msg = answer(&self.desk(), self.outbox.as_deref(), ask);
+        if matches!(ask, Ask::Lines(..)) {
+            let cost = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+            self.cost_ms.store(cost, Ordering::SeqCst);
         }
-    }
-
-    /// A note that failed is no trouble of the whole screen: it is said, and may be tried again.
-    fn noted(&self, noted: Result<Noted, LedgerError>, answer: Answer) {
-        match noted {
-            Ok(Noted::Written) => self.say(Ok(answer)),
-            Ok(Noted::Gone) => self.warn("the row is gone: nothing was written".to_owned()),
-            Err(error) => self.warn(format!("nothing was written: {error}")),
+        if matches!(msg, Msg::Trouble(_)) {
+            self.failed.store(true, Ordering::SeqCst);
         }
-    }
-
-    fn answer_outbox(&self, ask: &Ask) {
-        let Some(outbox) = &self.outbox else { return };
-        let answer = match ask {
-            Ask::OutboxPlan(serial) => {
-                outbox.batch().map(|batch| Answer::OutboxPlan(*serial, batch))
-            }
-            _ => outbox.look().map(|outbox| Answer::Outbox(Box::new(outbox))),
-        };
-        match answer {
-            Ok(answer) => self.say(Ok(answer)),
-            Err(why) => self.warn(why),
-        }
+        let _ = self.send.send(Heard::Msg(msg));
     }
 
     /// Looks whether the ledger has changed, for as long as the console is open. A ledger that was moved or replaced is opened
@@ -332,6 +265,75 @@ impl Shared {
             Err(_) => Msg::Trouble(error.to_string()),
         }
     }
+}
+
+/// The answer to a question, as the message that brings it.
+#[must_use]
+pub fn answer(desk: &Desk, outbox: Option<&dyn OutboxDesk>, ask: &Ask) -> Msg {
+    let ledger = &desk.ledger;
+    match ask {
+        Ask::Lines(serial, browse, part) => {
+            let lines = desk.lines(browse, part, limits::WINDOW_ROWS);
+            said(lines.map(|lines| Answer::Lines(*serial, lines)))
+        }
+        Ask::Detail(guid) => {
+            said(desk.detail(guid).map(|shown| Answer::Shown(guid.clone(), shown)))
+        }
+        Ask::Numbers => {
+            let numbers = ledger.numbers(desk.clock.now());
+            said(numbers.map(|numbers| Answer::Numbers(Box::new(numbers))))
+        }
+        Ask::Keys(serial, browse) => {
+            let keys = ledger.keys(browse, limits::MARKS_MAX + 1);
+            said(keys.map(|keys| Answer::Keys(*serial, keys)))
+        }
+        Ask::Meaning(serial, word) => {
+            said(meaning(desk, word).map(|found| Answer::Meaning(*serial, found)))
+        }
+        Ask::Trail(query, continues) => {
+            said(ledger.trail(query).map(|lines| Answer::Trail(lines, *continues)))
+        }
+        Ask::Plan(serial, act, guids, busy) => {
+            let plan = desk.plan(*act, guids, busy, &Stop::default());
+            said(plan.map(|plan| Answer::Plan(*serial, plan)))
+        }
+        Ask::Note(guid, text) => noted(desk.note(guid, text), Answer::Noted(guid.clone())),
+        Ask::Reveal(guid) => noted(desk.reveal(guid), Answer::Revealed(guid.clone())),
+        Ask::Export(what) => match write_export(desk, what) {
+            Ok((rows, path)) => Msg::Answer(Answer::Exported(rows, path)),
+            Err(why) => warning(why),
+        },
+        Ask::Outbox | Ask::OutboxPlan(_) => answer_outbox(outbox, ask),
+    }
+}
+
+fn said(answer: Result<Answer, LedgerError>) -> Msg {
+    match answer {
+        Ok(answer) => Msg::Answer(answer),
+        Err(error) => Msg::Trouble(error.to_string()),
+    }
+}
+
+fn warning(text: String) -> Msg {
+    Msg::Say(Said { text, warning: true })
+}
+
+/// A note that failed is no trouble of the whole screen: it is said, and may be tried again.
+fn noted(noted: Result<Noted, LedgerError>, answer: Answer) -> Msg {
+    match noted {
+        Ok(Noted::Written) => Msg::Answer(answer),
+        Ok(Noted::Gone) => warning("the row is gone: nothing was written".to_owned()),
+        Err(error) => warning(format!("nothing was written: {error}")),
+    }
+}
+
+fn answer_outbox(outbox: Option<&dyn OutboxDesk>, ask: &Ask) -> Msg {
+    let Some(outbox) = outbox else { return warning("there is no outbox".to_owned()) };
+    let answer = match ask {
+        Ask::OutboxPlan(serial) => outbox.batch().map(|batch| Answer::OutboxPlan(*serial, batch)),
+        _ => outbox.look().map(|outbox| Answer::Outbox(Box::new(outbox))),
+    };
+    answer.map_or_else(warning, Msg::Answer)
 }
 
 fn supersedes(later: &Ask, ask: &Ask) -> bool {

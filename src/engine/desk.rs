@@ -16,7 +16,7 @@ use super::{Operator, Planned, Step, Stop};
 use crate::clock::Clock;
 use crate::code::Code;
 use crate::core_api::Core;
-use crate::guid::{Attempt, Guid};
+use crate::guid::Guid;
 use crate::ledger::owner::{LockFiles, OwnerLock};
 use crate::ledger::survey::{Browse, Noted, Part, Survey, Told, Window};
 use crate::ledger::{
@@ -321,7 +321,7 @@ impl Desk {
             (Act::Resolve, State::Unknown) => age(self.settings.min_age),
             (Act::Reprocess, State::Failed) => self.why_not_sent(row),
             (Act::Purge, State::Done) => {
-                age(TimeDelta::days(i64::from(self.settings.days.unwrap_or(u32::MAX))))
+                age(TimeDelta::days(i64::from(self.settings.days.unwrap_or(0))))
             }
             (Act::Resolve | Act::Reprocess | Act::Purge, state) => Some(WhyNot::State(state)),
         }
@@ -606,11 +606,4 @@ fn holds_nothing(ledger: &dyn Ledger, owner: &OwnerId) -> bool {
             return false;
         }
     }
-}
-
-/// The attempt that a plan saw, for a screen.
-#[must_use]
-pub fn attempt(planned: &Planned) -> i64 {
-    let Attempt(number) = planned.attempt;
-    number
 }

@@ -1,6 +1,7 @@
 //! The integration tests, one binary: a module per part of the product.
 
 mod conformance;
+mod console;
 mod core_client;
 mod crash;
 mod http_server;

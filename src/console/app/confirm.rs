@@ -118,6 +118,8 @@ impl Confirm {
         match key.code {
             Code::Esc => return Verdict::Cancelled,
             Code::Char('c') if key.control => return Verdict::Cancelled,
+            // With nothing to do there is nothing but Cancel.
+            Code::Tab | Code::BackTab if self.rows() == 0 => {}
             Code::Tab => self.focus = self.focus.moved(1),
             Code::BackTab => self.focus = self.focus.moved(Focus::ALL.len() - 1),
             Code::Down => self.top = (self.top + 1).min(self.rows().saturating_sub(1)),

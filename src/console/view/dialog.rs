@@ -43,34 +43,33 @@ pub fn draw_confirm(
     confirm: &Confirm,
 ) -> Option<(u16, u16)> {
     let cells = usize::from(body.width).min(100);
-    let above = above(app, confirm, cells - 4);
-    let below = below(app, confirm, cells - 4);
     let rows = rows(app, confirm);
-    // Above, a blank, rows, below, four lines to act.
-    let wanted = above.len() + 1 + rows.len() + below.len() + 6;
+    let mut above = above(app, confirm, cells - 4);
+    let mut below = below(app, confirm, cells - 4);
+    let acting = if rows.is_empty() { 2 } else { 4 };
+    // Where room is short, the general remarks go first, then what stands last above; never the fields and buttons.
+    let room = usize::from(body.height).saturating_sub(2 + acting + rows.len().min(2));
+    if above.len() + below.len() > room && !rows.is_empty() {
+        below.clear();
+    }
+    above.truncate(room.saturating_sub(below.len()));
+    let wanted = above.len() + 1 + rows.len() + below.len() + acting + 1;
     let area = centred(body, cells, wanted + 2);
     let title = title(app, confirm);
     let mut pen = boxed(app, buf, area, &title, "", true);
-    let room = pen.height().saturating_sub(above.len() + below.len() + 6).max(1);
-    let mut row = 0;
-    for (text, style) in &above {
+    for (row, (text, style)) in above.iter().enumerate() {
         pen.at(1, row, pen.width(), text, *style);
-        row += 1;
     }
-    row += usize::from(pen.height() > above.len() + below.len() + 7);
-    let last = pen.height().saturating_sub(below.len() + 4);
-    for text in rows.iter().take(room) {
-        if row >= last {
-            break;
-        }
-        pen.at(1, row, pen.width(), text, app.look.theme.plain());
-        row += 1;
+    let last = pen.height().saturating_sub(below.len() + acting);
+    let gap = usize::from(last > above.len() + 1 + rows.len().min(3));
+    let room = last.saturating_sub(above.len() + gap);
+    for (row, text) in rows.iter().take(room).enumerate() {
+        pen.at(1, above.len() + gap + row, pen.width(), text, app.look.theme.plain());
     }
-    let row = pen.height().saturating_sub(below.len() + 4);
     for (at, (text, style)) in below.iter().enumerate() {
-        pen.at(1, row + at, pen.width(), text, *style);
+        pen.at(1, last + at, pen.width(), text, *style);
     }
-    let row = pen.height().saturating_sub(4);
+    let row = pen.height().saturating_sub(acting);
     act(app, &mut pen, confirm, row)
 }
 
@@ -103,7 +102,6 @@ fn above(app: &App, confirm: &Confirm, cells: usize) -> Vec<(String, Style)> {
             if rows > 0 {
                 add(total(app, plan), theme.header());
             }
-            add(doing(app, plan.act), theme.plain());
             if !plan.left_out.is_empty() {
                 let count = plan.left_out.len().to_string();
                 add(fill(words.plan_left_out, &[&count]), theme.warning());
@@ -114,6 +112,7 @@ fn above(app: &App, confirm: &Confirm, cells: usize) -> Vec<(String, Style)> {
                     add(format!("  +{}", plan.left_out.len() - LEFT_OUT_SHOWN), theme.dim());
                 }
             }
+            add(doing(app, plan.act), theme.plain());
         }
     }
     lines
@@ -186,6 +185,11 @@ fn below(app: &App, confirm: &Confirm, cells: usize) -> Vec<(String, Style)> {
 fn act(app: &App, pen: &mut Pen<'_>, confirm: &Confirm, row: usize) -> Option<(u16, u16)> {
     let (words, theme) = (app.words(), app.look.theme);
     let rows = confirm.rows();
+    let cancel = format!("[ {} ]", words.cancel);
+    if rows == 0 {
+        pen.at(2, row + 1, 40, &cancel, theme.cursor());
+        return None;
+    }
     let count = fill(words.ask_count, &[&rows.to_string()]);
     let label_cells = width(words.ask_reason).max(width(&count)) + 2;
     let mut cursor = None;
@@ -206,23 +210,20 @@ fn act(app: &App, pen: &mut Pen<'_>, confirm: &Confirm, row: usize) -> Option<(u
             ));
         }
     }
-    let cancel = format!("[ {} ]", words.cancel);
     let style = |focus| if confirm.focus == focus { theme.cursor() } else { theme.plain() };
     let end = pen.at(2, row + 3, 40, &cancel, style(Focus::Cancel));
-    if rows > 0 {
-        let act = match &confirm.what {
-            What::Rows(plan) => Some(plan.act),
-            What::Batch(_) => None,
-        };
-        let button = format!("( {} )", words.button(act, rows));
-        let end = pen.at(end + 3, row + 3, 60, &button, style(Focus::Act));
-        let (text, style) = if confirm.is_armed() {
-            (words.armed, theme.warning())
-        } else {
-            (words.not_yet, theme.dim())
-        };
-        pen.at(end + 2, row + 3, 40, text, style);
-    }
+    let act = match &confirm.what {
+        What::Rows(plan) => Some(plan.act),
+        What::Batch(_) => None,
+    };
+    let button = format!("( {} )", words.button(act, rows));
+    let end = pen.at(end + 3, row + 3, 60, &button, style(Focus::Act));
+    let (text, style) = if confirm.is_armed() {
+        (words.armed, theme.warning())
+    } else {
+        (words.not_yet, theme.dim())
+    };
+    pen.at(end + 2, row + 3, 40, text, style);
     cursor
 }
 

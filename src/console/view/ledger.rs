@@ -47,7 +47,7 @@ fn list(app: &App, buf: &mut Buffer, area: Rect) {
         let text = columns.line(app, line, is_cursor, is_marked);
         let style = if is_marked { theme.marked() } else { theme.plain() };
         pen.line(row + 1, &text, style);
-        pen.at(3, row + 1, 11, &state(line), theme.state(line.state));
+        pen.at(3, row + 1, STATE, &state(line), theme.state(line.state));
         if is_cursor {
             pen.style(row + 1, theme.cursor());
         }
@@ -67,6 +67,8 @@ fn state(line: &Line) -> String {
     format!("{} {}", symbol(line.state), line.state)
 }
 
+/// Cells of the longest state with its letter and symbol.
+const STATE: usize = 12;
 /// Cells that a reason needs to say something.
 const REASON_LEAST: usize = 14;
 
@@ -90,9 +92,9 @@ impl Columns {
         let amount = widest(&|line| line.amount.map_or(1, |a| width(&grouped(a))), 8, 26);
         let tx = widest(&|line| width(&line.tx_code), 7, 12);
         // The beginning and the end of a GUID tell more than all of it, if the reason has no room otherwise.
-        let short = guid > 22 && cells < 3 + 12 + 7 + guid + 1 + amount + 1 + 5 + 3 + REASON_LEAST;
+        let short = guid > 22 && cells < 3 + STATE + 1 + 7 + guid + 1 + amount + 1 + 5 + 3 + REASON_LEAST;
         let guid = if short { 22 } else { guid };
-        let mut room = cells.saturating_sub(3 + 12 + 7 + guid + 1);
+        let mut room = cells.saturating_sub(3 + STATE + 1 + 7 + guid + 1);
         let mut take = |cells: usize, keep: usize| {
             if room < cells + 1 + keep {
                 return 0;
@@ -112,7 +114,7 @@ impl Columns {
         let words = app.words();
         self.join(
             "   ",
-            &left(words.col_state, 11),
+            &left(words.col_state, STATE),
             &right(words.col_age, 6),
             &left(words.col_guid, self.guid),
             &[
@@ -134,7 +136,7 @@ impl Columns {
         let code = line.code.as_deref().unwrap_or("-");
         self.join(
             &format!("{cursor}{mark} "),
-            &left(&state(line), 11),
+            &left(&state(line), STATE),
             &right(&old, 6),
             &left(&middle(&shown(line.guid.as_str()), self.guid), self.guid),
             &[
