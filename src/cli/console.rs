@@ -91,7 +91,8 @@ enum ThemeArg {
 
 pub(super) fn open(shared: &ServeArgs, own: &ConsoleArgs) -> Result<ExitCode, Failure> {
     let Some(db) = &shared.db else {
-        let text = "no ledger named: --db PATH opens the console, `oncegate --help` shows everything";
+        let text =
+            "no ledger named: --db PATH opens the console, `oncegate --help` shows everything";
         return Err(Usage::Text(text.to_owned()).into());
     };
     if !std::io::stdin().is_terminal() || !std::io::stdout().is_terminal() {

@@ -80,7 +80,12 @@ pub fn row_text(detail: &Detail, revealed: bool) -> String {
     for line in &detail.history {
         let _ = writeln!(out, "{}", history_text(line));
     }
-    let _ = writeln!(out, "request {} B\n{}", row.request.len(), masked_hex(&row.request, &detail.request, revealed));
+    let _ = writeln!(
+        out,
+        "request {} B\n{}",
+        row.request.len(),
+        masked_hex(&row.request, &detail.request, revealed)
+    );
     out.push_str(&fields_text(&detail.request, revealed));
     if let Some(response) = &row.response {
         let hex = masked_hex(response, &detail.response, revealed);
@@ -113,8 +118,10 @@ pub fn row_json(detail: &Detail, revealed: bool) -> Value {
     let fields = |fields: &[DescribedField]| -> Vec<Value> {
         fields
             .iter()
-            .map(|field| json!({"name": field.name, "offset": field.offset, "length": field.length,
-                "text": field_text(field, revealed)}))
+            .map(|field| {
+                json!({"name": field.name, "offset": field.offset, "length": field.length,
+                "text": field_text(field, revealed)})
+            })
             .collect()
     };
     json!({

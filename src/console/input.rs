@@ -281,12 +281,10 @@ mod tests {
         assert_eq!(keys(b"\x04"), [Input::Key(Key::control('d'))]);
         assert_eq!(keys(b"\x1b[A\x1bOB"), [plain(Code::Up), plain(Code::Down)]);
         assert_eq!(keys(b"\x1b[5~\x1b[6~"), [plain(Code::PageUp), plain(Code::PageDown)]);
-        assert_eq!(keys(b"\x1b[Z\t\r\x7f"), [
-            plain(Code::BackTab),
-            plain(Code::Tab),
-            plain(Code::Enter),
-            plain(Code::Backspace)
-        ]);
+        assert_eq!(
+            keys(b"\x1b[Z\t\r\x7f"),
+            [plain(Code::BackTab), plain(Code::Tab), plain(Code::Enter), plain(Code::Backspace)]
+        );
         assert_eq!(keys(b"\x1b"), [plain(Code::Esc)]);
         assert_eq!(keys(b"\x1b\x1b"), [plain(Code::Esc), plain(Code::Esc)]);
         assert_eq!(keys(b"\x1bx"), [Input::Key(Key { alt: true, ..Key::char('x') })]);

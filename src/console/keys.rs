@@ -265,9 +265,8 @@ pub enum Meaning {
 impl Default for Keymap {
     fn default() -> Keymap {
         let bound = |binding: &Binding| {
-            let keys = alternatives(binding.keys).map(|keys| {
-                sequence(keys).expect("the table's own keys are well-formed")
-            });
+            let keys = alternatives(binding.keys)
+                .map(|keys| sequence(keys).expect("the table's own keys are well-formed"));
             (binding.action, keys.collect())
         };
         Keymap(TABLE.iter().map(bound).collect())
@@ -288,7 +287,8 @@ impl Keymap {
         for (name, value) in table.get_ref() {
             let bad = |what| BadKeys { line: line_of(name.span().start), what };
             let binding = TABLE.iter().find(|b| b.name == name.get_ref().as_ref());
-            let binding = binding.ok_or_else(|| bad(format!("there is no action {:?}", name.get_ref())))?;
+            let binding =
+                binding.ok_or_else(|| bad(format!("there is no action {:?}", name.get_ref())))?;
             let keys = texts(value.get_ref())
                 .ok_or_else(|| bad(format!("{} wants a key or a list of keys", binding.name)))?;
             let keys: Vec<Vec<Key>> = keys
@@ -313,7 +313,10 @@ impl Keymap {
                     if a.starts_with(b) || b.starts_with(a) {
                         let what = format!(
                             "{} for {} clashes with {} for {}",
-                            spelled(a), binding.name, spelled(b), other.name
+                            spelled(a),
+                            binding.name,
+                            spelled(b),
+                            other.name
                         );
                         return Some(BadKeys { line: *line, what });
                     }
@@ -377,14 +380,10 @@ fn texts(value: &toml::de::DeValue<'_>) -> Option<Vec<String>> {
 
 fn checked(binding: &Binding, text: &str) -> Result<Vec<Key>, String> {
     let keys = sequence(text).ok_or_else(|| format!("{text:?} is no key"))?;
-    let quiet = |key: &Key| {
-        !key.control && matches!(key.code, Code::Char(c) if c.is_ascii_uppercase())
-    };
+    let quiet =
+        |key: &Key| !key.control && matches!(key.code, Code::Char(c) if c.is_ascii_uppercase());
     if binding.action.opens_a_plan() && !keys.iter().any(quiet) {
-        return Err(format!(
-            "{text:?} must not open {}: only a capital letter may",
-            binding.name
-        ));
+        return Err(format!("{text:?} must not open {}: only a capital letter may", binding.name));
     }
     if keys.iter().any(|key| key.control && matches!(key.code, Code::Char('a' | 'b'))) {
         return Err(format!("{text:?} belongs to tmux and screen"));
@@ -464,10 +463,12 @@ fn spell(key: &Key) -> String {
 #[must_use]
 pub fn by_position(key: Key) -> Key {
     const HERE: &str = "ㅂㅈㄷㄱㅅㅛㅕㅑㅐㅔㅁㄴㅇㄹㅎㅗㅓㅏㅣㅋㅌㅊㅍㅠㅜㅡㅃㅉㄸㄲㅆㅒㅖйцукенгшщзфывапролдячсмитьЙЦУКЕНГШЩЗФЫВАПРОЛДЯЧСМИТЬ";
-    const THERE: &str = "qwertyuiopasdfghjklzxcvbnmQWERTOPqwertyuiopasdfghjklzxcvbnmQWERTYUIOPASDFGHJKLZXCVBNM";
+    const THERE: &str =
+        "qwertyuiopasdfghjklzxcvbnmQWERTOPqwertyuiopasdfghjklzxcvbnmQWERTYUIOPASDFGHJKLZXCVBNM";
     match key.code {
         Code::Char(c) if !c.is_ascii() => {
-            let latin = HERE.chars().position(|here| here == c).and_then(|at| THERE.chars().nth(at));
+            let latin =
+                HERE.chars().position(|here| here == c).and_then(|at| THERE.chars().nth(at));
             latin.map_or(key, |latin| Key { code: Code::Char(latin), ..key })
         }
         _ => key,

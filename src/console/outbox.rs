@@ -73,7 +73,8 @@ impl Stores {
         let status = outbox::status(&con, Role::Source)?;
         let (mut waiting, mut after) = (Vec::new(), BEFORE_ALL);
         while waiting.len() < rows_max {
-            let limit = (rows_max - waiting.len()).min(usize::try_from(limits::OUTBOX_LIMIT_MAX).unwrap_or(1));
+            let limit = (rows_max - waiting.len())
+                .min(usize::try_from(limits::OUTBOX_LIMIT_MAX).unwrap_or(1));
             let page = outbox::pending_after(&con, after, limit)?;
             let whole = page.len() < limit;
             waiting.extend(page.into_iter().map(|(seq, event)| {
@@ -149,7 +150,9 @@ impl OutboxDesk for Stores {
             let sent = self.send_planned(&sender, event);
             let (became, reason) = match sent {
                 Ok(Sent::Acknowledged) => (Became::Done, "acknowledged and marked".to_owned()),
-                Ok(Sent::NotWaiting) => (Became::Skipped, "not the next to wait any more".to_owned()),
+                Ok(Sent::NotWaiting) => {
+                    (Became::Skipped, "not the next to wait any more".to_owned())
+                }
                 Ok(Sent::Failed(why)) => (Became::Left, format!("{why}; it stays pending")),
                 Err(error) => (Became::Skipped, outbox::chain(&error)),
             };

@@ -21,8 +21,8 @@ use super::outbox::{OutboxDesk, Pending};
 use crate::clock::Clock;
 use crate::engine::Stop;
 use crate::engine::desk::{Desk, Plan, Shown};
-use crate::ledger::survey::{Browse, Noted, Part, Survey};
 use crate::ledger::LedgerError;
+use crate::ledger::survey::{Browse, Noted, Part, Survey};
 use crate::limits;
 use crate::state::State;
 
@@ -95,7 +95,8 @@ impl Work {
                 let (shared, stop) = (Arc::clone(&self.shared), self.planning.clone());
                 spawn(&self.shared, "plan", move || {
                     let plan = shared.desk().plan(act, &guids, &busy, &stop);
-                    let _ = shared.send.send(Heard::Msg(said(plan.map(|p| Answer::Plan(serial, p)))));
+                    let _ =
+                        shared.send.send(Heard::Msg(said(plan.map(|p| Answer::Plan(serial, p)))));
                 });
             }
             ask => {
@@ -355,11 +356,7 @@ fn meaning(desk: &Desk, word: &str) -> Result<Meaning, LedgerError> {
         return Ok(Meaning::Guid(word.to_owned()));
     }
     let is_tx_code = desk.layout.tx_codes().any(|code| code.starts_with(word));
-    Ok(if is_tx_code {
-        Meaning::TxCode(word.to_owned())
-    } else {
-        Meaning::Reason(word.to_owned())
-    })
+    Ok(if is_tx_code { Meaning::TxCode(word.to_owned()) } else { Meaning::Reason(word.to_owned()) })
 }
 
 /// Writes a file that did not exist, readable by its owner alone.
@@ -408,7 +405,8 @@ fn export_lines(
 
 fn write_new(path: &str, text: &str) -> io::Result<()> {
     use std::os::unix::fs::OpenOptionsExt;
-    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    let mut file =
+        std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     io::Write::write_all(&mut file, text.as_bytes())
 }
 
@@ -472,4 +470,3 @@ pub fn hear_signals(send: Sender<Heard>, leaving: Arc<AtomicBool>) -> io::Result
     });
     Ok(())
 }
-

@@ -266,7 +266,12 @@ impl Desk {
     }
 
     /// A window of lines.
-    pub fn lines(&self, browse: &Browse, part: &Part, rows_max: usize) -> Result<Lines, LedgerError> {
+    pub fn lines(
+        &self,
+        browse: &Browse,
+        part: &Part,
+        rows_max: usize,
+    ) -> Result<Lines, LedgerError> {
         let Window { rows, total, before } = self.ledger.window(browse, part, rows_max)?;
         let rows = rows.into_iter().map(|told| self.line(told)).collect();
         Ok(Lines { rows, total, before })

@@ -40,11 +40,7 @@ impl Spot {
     /// The spot of `row`.
     #[must_use]
     pub fn of(row: &Row) -> Spot {
-        Spot {
-            guid: row.guid.clone(),
-            updated_at: row.updated_at.clone(),
-            attempts: row.attempt.0,
-        }
+        Spot { guid: row.guid.clone(), updated_at: row.updated_at.clone(), attempts: row.attempt.0 }
     }
 
     /// How it stands to `other` in the order of `column`, ascending.

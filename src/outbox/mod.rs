@@ -57,8 +57,8 @@ mod transaction;
 
 pub use crate::limits::OUTBOX_LIMIT_DEFAULT as LIMIT_DEFAULT;
 pub use dispatch::{Dispatched, Send, Stopped, dispatch, dispatch_all, dispatch_batch};
-pub(crate) use error::chain;
 pub use error::OutboxError;
+pub(crate) use error::chain;
 pub use event::{Event, parse_event, validate_event};
 pub use receiver::Receiver;
 pub use sender::{HttpSender, send_http};

@@ -158,9 +158,8 @@ impl App {
 
     /// Moves the cursor of the screen.
     pub(super) fn move_by(&mut self, by: isize) -> Vec<Effect> {
-        let moved = |at: usize, count: usize| {
-            at.saturating_add_signed(by).min(count.saturating_sub(1))
-        };
+        let moved =
+            |at: usize, count: usize| at.saturating_add_signed(by).min(count.saturating_sub(1));
         match self.tab {
             Tab::Overview => self.overview_at = moved(self.overview_at, self.overview_lines()),
             Tab::Ledger if self.looking.open => self.move_in_row(by),
@@ -738,9 +737,7 @@ impl App {
             Off::ReadOnly => words.off_read_only.to_owned(),
             Off::NoCore => words.off_no_core.to_owned(),
             Off::NoDays => words.off_no_days.to_owned(),
-            Off::Broken => {
-                fill(words.off_broken, &[self.broken.as_deref().unwrap_or_default()])
-            }
+            Off::Broken => fill(words.off_broken, &[self.broken.as_deref().unwrap_or_default()]),
         }
     }
 
@@ -754,11 +751,14 @@ impl App {
             (WhyNot::State(state), Act::Purge) => fill(words.why_not_done, &[state.as_str()]),
             (WhyNot::State(state), Act::Resolve) => fill(words.why_not_unknown, &[state.as_str()]),
             (WhyNot::State(state), Act::Reprocess) => fill(words.why_not_failed, &[state.as_str()]),
-            (WhyNot::TooYoung { age_s, wait_s }, _) => fill(words.why_young, &[
-                &crate::console::text::age(*age_s),
-                words.act(act),
-                &crate::console::text::age(*wait_s),
-            ]),
+            (WhyNot::TooYoung { age_s, wait_s }, _) => fill(
+                words.why_young,
+                &[
+                    &crate::console::text::age(*age_s),
+                    words.act(act),
+                    &crate::console::text::age(*wait_s),
+                ],
+            ),
             (WhyNot::OtherCode(code), _) => fill(words.why_code, &[code]),
             (WhyNot::Attempts { tried, most }, _) => {
                 fill(words.why_attempts, &[&tried.to_string(), &most.to_string()])

@@ -64,11 +64,7 @@ impl Default for List {
 /// The place of a line in every order.
 #[must_use]
 pub fn spot(line: &Line) -> Spot {
-    Spot {
-        guid: line.guid.clone(),
-        updated_at: line.updated_at.clone(),
-        attempts: line.attempts,
-    }
+    Spot { guid: line.guid.clone(), updated_at: line.updated_at.clone(), attempts: line.attempts }
 }
 
 impl List {

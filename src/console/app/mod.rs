@@ -49,8 +49,7 @@ pub enum Tab {
 
 impl Tab {
     /// In order.
-    pub const ALL: [Tab; 5] =
-        [Tab::Overview, Tab::Ledger, Tab::Runs, Tab::Outbox, Tab::History];
+    pub const ALL: [Tab; 5] = [Tab::Overview, Tab::Ledger, Tab::Runs, Tab::Outbox, Tab::History];
 }
 
 /// How it looks.
@@ -388,7 +387,13 @@ pub enum Export {
 impl App {
     /// A console that has just been opened.
     #[must_use]
-    pub fn new(facts: Facts, keys: Keymap, look: Look, size: (u16, u16), now: DateTime<Utc>) -> App {
+    pub fn new(
+        facts: Facts,
+        keys: Keymap,
+        look: Look,
+        size: (u16, u16),
+        now: DateTime<Utc>,
+    ) -> App {
         let said = facts.hint.clone().map(|text| Said { text, warning: false });
         App {
             facts,

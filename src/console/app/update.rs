@@ -212,18 +212,22 @@ impl App {
                 (super::runs::Kind::Dispatch, ids)
             }
         };
-        self.runs.insert(0, Run {
-            number,
-            kind,
-            reason: reason.clone(),
-            planned,
-            began: self.now,
-            state: RunState::Going,
-            stopping: false,
-            told: Vec::new(),
-        });
+        self.runs.insert(
+            0,
+            Run {
+                number,
+                kind,
+                reason: reason.clone(),
+                planned,
+                began: self.now,
+                state: RunState::Going,
+                stopping: false,
+                told: Vec::new(),
+            },
+        );
         (self.run_at, self.run_top) = (0, None);
-        let text = fill(self.words().run_begins, &[&number.to_string(), &confirm.rows().to_string()]);
+        let text =
+            fill(self.words().run_begins, &[&number.to_string(), &confirm.rows().to_string()]);
         self.say(text);
         vec![match confirm.what {
             What::Rows(plan) => Effect::Run(number, Box::new(plan), reason),
@@ -246,7 +250,11 @@ impl App {
             let numbers = [number, sum.done, sum.left, sum.skipped, sum.failed, run.planned.len()];
             let numbers = numbers.map(|number| number.to_string());
             let text = fill(self.words().run_ended, &numbers.each_ref().map(String::as_str));
-            if failed { self.warn(text) } else { self.say(text) }
+            if failed {
+                self.warn(text)
+            } else {
+                self.say(text)
+            }
             return self.refresh();
         }
         Vec::new()
@@ -438,7 +446,9 @@ impl App {
             // The header's counts are on every screen.
             effects.push(Effect::Ask(Ask::Numbers));
         }
-        if self.looking.open && let Some(guid) = self.looking.guid.clone() {
+        if self.looking.open
+            && let Some(guid) = self.looking.guid.clone()
+        {
             effects.push(Effect::Ask(Ask::Detail(guid)));
         }
         effects

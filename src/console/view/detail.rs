@@ -49,7 +49,9 @@ pub fn draw_facts(app: &App, buf: &mut Buffer, area: Rect, focus: bool) {
     let cells = pen.width();
     let all: Vec<(String, Style)> = lines
         .into_iter()
-        .flat_map(|(text, style)| wrapped(&shown(&text), cells).into_iter().map(move |l| (l, style)))
+        .flat_map(|(text, style)| {
+            wrapped(&shown(&text), cells).into_iter().map(move |l| (l, style))
+        })
         .collect();
     let top = app.looking.top.min(all.len().saturating_sub(pen.height()));
     for (row, (text, style)) in all.into_iter().skip(top).take(pen.height()).enumerate() {

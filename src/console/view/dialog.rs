@@ -80,7 +80,9 @@ fn title(app: &App, confirm: &Confirm) -> String {
             let made = time(plan.made_at, app.look.local);
             fill(words.plan_title, &[words.act(plan.act), &made])
         }
-        What::Batch(_) => fill(words.plan_title, &[words.act_dispatch, &time(app.now, app.look.local)]),
+        What::Batch(_) => {
+            fill(words.plan_title, &[words.act_dispatch, &time(app.now, app.look.local)])
+        }
     }
 }
 
@@ -146,7 +148,14 @@ fn rows(app: &App, confirm: &Confirm) -> Vec<String> {
         What::Batch(events) => events
             .iter()
             .skip(confirm.top)
-            .map(|event| format!("{} {} {}", right(&event.seq.to_string(), 8), right(&event.qty.to_string(), 5), shown(&event.id)))
+            .map(|event| {
+                format!(
+                    "{} {} {}",
+                    right(&event.seq.to_string(), 8),
+                    right(&event.qty.to_string(), 5),
+                    shown(&event.id)
+                )
+            })
             .collect(),
         What::Rows(plan) => plan
             .rows
@@ -202,7 +211,13 @@ fn act(app: &App, pen: &mut Pen<'_>, confirm: &Confirm, row: usize) -> Option<(u
         let head = format!("{} {label}", if has_focus { '>' } else { ' ' });
         pen.at(0, row + at, label_cells + 2, &head, theme.plain());
         let column = label_cells + 1;
-        let end = field(pen, column, row + at, edit, if has_focus { theme.cursor() } else { theme.plain() });
+        let end = field(
+            pen,
+            column,
+            row + at,
+            edit,
+            if has_focus { theme.cursor() } else { theme.plain() },
+        );
         if has_focus {
             cursor = Some((
                 pen.area.x + u16::try_from(end).ok()?,

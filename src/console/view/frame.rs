@@ -59,34 +59,35 @@ fn header(app: &App, pen: &mut Pen<'_>) {
     let mode = if app.facts.read_only { words.read_only } else { words.operate };
     let left = format!(" ONCEGATE {}", app.facts.ledger);
     let at = pen.at(0, 0, columns / 2, &cut(&shown(&left), columns / 2), theme.header());
-    let now = if columns >= 100 { stamp(app.now, app.look.local) } else { time(app.now, app.look.local) };
+    let now =
+        if columns >= 100 { stamp(app.now, app.look.local) } else { time(app.now, app.look.local) };
     let mode_style = if app.facts.read_only { theme.warning() } else { theme.header() };
     let pace = if app.paused { words.paused } else { words.live };
     let pace_style = if app.paused { theme.warning() } else { theme.dim() };
     let mouse = if app.look.mouse { words.mouse_on } else { "" };
-    from_the_right(pen, at, &[
-        (now, theme.header()),
-        (mode.to_owned(), mode_style),
-        (pace.to_owned(), pace_style),
-        (mouse.to_owned(), theme.warning()),
-        (app.facts.who.clone(), theme.dim()),
-    ]);
+    from_the_right(
+        pen,
+        at,
+        &[
+            (now, theme.header()),
+            (mode.to_owned(), mode_style),
+            (pace.to_owned(), pace_style),
+            (mouse.to_owned(), theme.warning()),
+            (app.facts.who.clone(), theme.dim()),
+        ],
+    );
 }
 
 fn tabs(app: &App, pen: &mut Pen<'_>) {
     let (words, theme) = (app.words(), app.look.theme);
-    let names = [
-        words.tab_overview,
-        words.tab_ledger,
-        words.tab_runs,
-        words.tab_outbox,
-        words.tab_history,
-    ];
+    let names =
+        [words.tab_overview, words.tab_ledger, words.tab_runs, words.tab_outbox, words.tab_history];
     let mut column = 0;
     let narrow = pen.width() < 100;
     for (at, (tab, name)) in Tab::ALL.into_iter().zip(names).enumerate() {
         let going = app.runs.len();
-        let count = if tab == Tab::Runs && going > 0 { format!("({going})") } else { String::new() };
+        let count =
+            if tab == Tab::Runs && going > 0 { format!("({going})") } else { String::new() };
         let (open, close) = if tab == app.tab { ("[", "]") } else { (" ", " ") };
         let gap = if narrow { "" } else { " " };
         let text = format!("{open}{} {name}{count}{close}{gap}", at + 1);
@@ -114,7 +115,8 @@ fn filter(app: &App, pen: &mut Pen<'_>) {
         return;
     }
     if let Some((what, since)) = &app.trouble {
-        let read = app.list.as_of.map_or(words.never_read.to_owned(), |at| time(at, app.look.local));
+        let read =
+            app.list.as_of.map_or(words.never_read.to_owned(), |at| time(at, app.look.local));
         let text = fill(words.trouble, &[what, &time(*since, app.look.local), &read]);
         pen.line(0, &format!(" ! {text}"), theme.warning());
         return;
@@ -150,8 +152,11 @@ fn list_filter(app: &App, pen: &mut Pen<'_>) {
         (waiting, theme.warning()),
         (order(app), theme.dim()),
     ];
-    let reserved: usize =
-        parts.iter().take(3).map(|(text, _)| if text.is_empty() { 0 } else { width(text) + 2 }).sum();
+    let reserved: usize = parts
+        .iter()
+        .take(3)
+        .map(|(text, _)| if text.is_empty() { 0 } else { width(text) + 2 })
+        .sum();
     let column = pen.at(1, 0, 20, words.filter, theme.dim());
     let room = pen.width().saturating_sub(column + 1 + reserved);
     let column = pen.at(column + 1, 0, room, &list.filter.to_string(), theme.plain());
@@ -210,12 +215,7 @@ fn last(app: &App, pen: &mut Pen<'_>) {
 }
 
 /// The line being typed, in the last line; returns where the cursor belongs.
-pub fn draw_prompt(
-    app: &App,
-    buf: &mut Buffer,
-    area: Rect,
-    prompt: &Prompt,
-) -> Option<(u16, u16)> {
+pub fn draw_prompt(app: &App, buf: &mut Buffer, area: Rect, prompt: &Prompt) -> Option<(u16, u16)> {
     let (words, theme) = (app.words(), app.look.theme);
     let y = area.height.checked_sub(1)?;
     let area = Rect { y, height: 1, ..area };

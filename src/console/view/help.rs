@@ -51,9 +51,13 @@ fn lines(app: &App, search: &str, cells: usize) -> Vec<(String, Style)> {
             }
             let here = binding.is_in(app.place());
             let style = if here { theme.plain() } else { theme.dim() };
-            let off = why_off(app, binding.action).map(|why| format!("  {why}")).unwrap_or_default();
-            let text =
-                format!("  {} {} {label}{off}", left(&keys, 14), left(&format!(":{}", binding.name), 16));
+            let off =
+                why_off(app, binding.action).map(|why| format!("  {why}")).unwrap_or_default();
+            let text = format!(
+                "  {} {} {label}{off}",
+                left(&keys, 14),
+                left(&format!(":{}", binding.name), 16)
+            );
             of_group.push((text, style));
         }
         if !of_group.is_empty() {
@@ -62,7 +66,11 @@ fn lines(app: &App, search: &str, cells: usize) -> Vec<(String, Style)> {
         }
     }
     lines.push((String::new(), theme.plain()));
-    lines.extend(wrapped(words.help_filter, cells.saturating_sub(2)).into_iter().map(|line| (format!(" {line}"), theme.dim())));
+    lines.extend(
+        wrapped(words.help_filter, cells.saturating_sub(2))
+            .into_iter()
+            .map(|line| (format!(" {line}"), theme.dim())),
+    );
     lines
 }
 

@@ -175,6 +175,9 @@ mod tests {
 
     #[test]
     fn masked_bytes_have_no_glyph() {
-        assert_eq!(glyphs(b"ab", Encoding::Ascii, |at| at == 0), [Glyph::Mask, Glyph::Char('b', 1)]);
+        assert_eq!(
+            glyphs(b"ab", Encoding::Ascii, |at| at == 0),
+            [Glyph::Mask, Glyph::Char('b', 1)]
+        );
     }
 }

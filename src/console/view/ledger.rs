@@ -92,7 +92,8 @@ impl Columns {
         let amount = widest(&|line| line.amount.map_or(1, |a| width(&grouped(a))), 8, 26);
         let tx = widest(&|line| width(&line.tx_code), 7, 12);
         // The beginning and the end of a GUID tell more than all of it, if the reason has no room otherwise.
-        let short = guid > 22 && cells < 3 + STATE + 1 + 7 + guid + 1 + amount + 1 + 5 + 3 + REASON_LEAST;
+        let short =
+            guid > 22 && cells < 3 + STATE + 1 + 7 + guid + 1 + amount + 1 + 5 + 3 + REASON_LEAST;
         let guid = if short { 22 } else { guid };
         let mut room = cells.saturating_sub(3 + STATE + 1 + 7 + guid + 1);
         let mut take = |cells: usize, keep: usize| {
@@ -174,8 +175,11 @@ fn empty(app: &App, pen: &mut super::Pen<'_>) {
         return pen.line(pen.height() / 2, &format!("  {}", words.loading), theme.dim());
     };
     let filter = app.list.filter.to_string();
-    let template =
-        if app.list.filter == Filter::default() { words.nothing_stuck } else { words.nothing_matches };
+    let template = if app.list.filter == Filter::default() {
+        words.nothing_stuck
+    } else {
+        words.nothing_matches
+    };
     let all: u64 = app.numbers.as_ref().map_or(0, |(n, _)| n.counts.rows.iter().sum());
     let texts = [
         (fill(template, &[&filter]), theme.header()),

@@ -29,12 +29,8 @@ pub fn draw(app: &App, buf: &mut Buffer, body: Rect) {
         let row = pen.height() / 3;
         return pen.line(row, &format!("   {}", words.no_pending), theme.header());
     }
-    let heads = format!(
-        "  {} {} {}",
-        right(words.col_seq, 10),
-        right(words.col_qty, 6),
-        words.col_id
-    );
+    let heads =
+        format!("  {} {} {}", right(words.col_seq, 10), right(words.col_qty, 6), words.col_id);
     pen.line(1, &heads, theme.title());
     let rows = pen.height().saturating_sub(3);
     let top = (app.outbox_at + 1).saturating_sub(rows);

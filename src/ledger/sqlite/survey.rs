@@ -346,11 +346,7 @@ fn numbers(con: &Connection, now: DateTime<Utc>) -> rusqlite::Result<Numbers> {
     Ok(numbers)
 }
 
-fn per_minute(
-    con: &Connection,
-    now: DateTime<Utc>,
-    numbers: &mut Numbers,
-) -> rusqlite::Result<()> {
+fn per_minute(con: &Connection, now: DateTime<Utc>, numbers: &mut Numbers) -> rusqlite::Result<()> {
     let mut statement = con.prepare_cached(NEWEST_TURNS)?;
     let mut rows = statement.query([limits::SURVEY_LINES_MAX])?;
     while let Some(row) = rows.next()? {
@@ -376,9 +372,11 @@ fn reasons(con: &Connection) -> rusqlite::Result<Vec<Reason>> {
         if !guids.insert(guid) {
             continue;
         }
-        let reason = found
-            .entry(seen.clone())
-            .or_insert_with(|| Reason { seen, rows: 0, oldest: at.clone() });
+        let reason = found.entry(seen.clone()).or_insert_with(|| Reason {
+            seen,
+            rows: 0,
+            oldest: at.clone(),
+        });
         reason.rows += 1;
         reason.oldest = at.min(std::mem::take(&mut reason.oldest));
     }

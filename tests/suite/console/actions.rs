@@ -131,7 +131,10 @@ fn a_filter_may_be_words_or_one_word_that_the_engine_gives_its_meaning() {
     rig.press("/state:failed age:>40m code:e902\r");
     assert_eq!(guids(&rig), ["F1"]);
     rig.keys(&["\x1b", "/F2\r"]);
-    assert_eq!((guids(&rig), rig.app.list.filter.guid.as_deref()), (vec!["F2".to_owned()], Some("F2")));
+    assert_eq!(
+        (guids(&rig), rig.app.list.filter.guid.as_deref()),
+        (vec!["F2".to_owned()], Some("F2"))
+    );
     rig.keys(&["\x1b", "/TRF\r"]);
     assert_eq!(rig.app.list.filter.tx_code.as_deref(), Some("TRF"));
     assert_eq!(guids(&rig).len(), 5);

@@ -143,9 +143,8 @@ fn when_the_row_under_the_cursor_goes_the_one_above_has_it() {
 #[test]
 fn no_control_combination_and_no_small_letter_opens_a_plan() {
     for (action, keys) in Keymap::default().all() {
-        let capital = |key: &Key| {
-            !key.control && matches!(key.code, Code::Char(c) if c.is_ascii_uppercase())
-        };
+        let capital =
+            |key: &Key| !key.control && matches!(key.code, Code::Char(c) if c.is_ascii_uppercase());
         assert!(!action.opens_a_plan() || keys.iter().all(capital), "{action:?} {keys:?}");
         let prefix = |key: &Key| key.control && matches!(key.code, Code::Char('a' | 'b'));
         assert!(!keys.iter().any(prefix), "C-a and C-b belong to tmux and screen");
@@ -304,11 +303,14 @@ fn a_reprocess_adds_to_the_history_and_says_who_and_why() {
     let mut rig = Rig::open(&file);
     rig.press("P");
     rig.confirm("ticket 8812");
-    assert_eq!(file.history("F0001"), [
-        "relay SENT FAILED relay -",
-        "reprocess FAILED SENT ops@bank ticket 8812",
-        "reprocess SENT DONE ops@bank ticket 8812",
-    ]);
+    assert_eq!(
+        file.history("F0001"),
+        [
+            "relay SENT FAILED relay -",
+            "reprocess FAILED SENT ops@bank ticket 8812",
+            "reprocess SENT DONE ops@bank ticket 8812",
+        ]
+    );
 }
 
 // T27, sidekiq#6936: a bulk loop missed half of the jobs because the set changed while it ran.
@@ -348,7 +350,9 @@ fn read_only_has_no_way_in() {
     let mut rig = Rig::with(&file, &Options { read_only: true, ..Options::default() });
     assert!(rig.screen().contains("READ-ONLY"));
     rig.press("*");
-    for keys in ["R", "P", "X", "a", ":resolve\r", ":reprocess\r", ":purge\r", ":reveal\r", ":note x\r"] {
+    for keys in
+        ["R", "P", "X", "a", ":resolve\r", ":reprocess\r", ":purge\r", ":reveal\r", ":note x\r"]
+    {
         rig.press(keys);
         assert_eq!(rig.app.mode, Mode::Normal, "{keys}");
         assert!(rig.screen().contains("read-only"), "{keys}: {}", rig.screen());
@@ -514,8 +518,13 @@ fn bar_and_help_say_what_the_keys_do_also_when_they_are_bound_anew() {
 #[test]
 fn a_clash_of_keys_is_an_error_with_its_line() {
     let bad = |toml: &str| Keymap::parse(toml).unwrap_err().to_string();
-    assert_eq!(bad("# mine\nsort = \"j\"\n"), "line 2: j for sort clashes with j ↓ for down".replace("j ↓", "j"));
-    assert!(bad("up = \"k\"\nfilter = \"g\"\n").starts_with("line 2: g for filter clashes with gg"));
+    assert_eq!(
+        bad("# mine\nsort = \"j\"\n"),
+        "line 2: j for sort clashes with j ↓ for down".replace("j ↓", "j")
+    );
+    assert!(
+        bad("up = \"k\"\nfilter = \"g\"\n").starts_with("line 2: g for filter clashes with gg")
+    );
     assert!(bad("resolve = \"r\"\n").contains("only a capital letter may"));
     assert!(bad("purge = \"C-x\"\n").starts_with("line 1: "));
     assert!(bad("mark = \"C-b\"\n").contains("tmux"));

@@ -201,9 +201,7 @@ impl File {
     }
 
     pub fn state(&self, guid: &str) -> Option<String> {
-        self.con()
-            .query_row("SELECT state FROM tx WHERE guid = ?1", [guid], |row| row.get(0))
-            .ok()
+        self.con().query_row("SELECT state FROM tx WHERE guid = ?1", [guid], |row| row.get(0)).ok()
     }
 
     /// `cause from to who reason` of each line, oldest first.
@@ -232,13 +230,8 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        let look = Look {
-            lang: Lang::En,
-            theme: Theme::Dark,
-            ascii: false,
-            local: false,
-            mouse: false,
-        };
+        let look =
+            Look { lang: Lang::En, theme: Theme::Dark, ascii: false, local: false, mouse: false };
         Options { size: (120, 36), read_only: false, core: true, days: Some(30), look }
     }
 }
@@ -373,7 +366,8 @@ impl Rig {
         for (number, plan, reason) in std::mem::take(&mut self.held) {
             let mut rows = Vec::new();
             let serial = u32::try_from(number).unwrap();
-            let ran = self.desk.run(&plan, reason, serial, &Stop::default(), &mut |row| rows.push(row));
+            let ran =
+                self.desk.run(&plan, reason, serial, &Stop::default(), &mut |row| rows.push(row));
             for row in rows {
                 self.send(Msg::Run(number, RunNews::Row(row)));
             }

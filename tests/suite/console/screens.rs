@@ -140,9 +140,7 @@ fn borders(rig: &Rig) -> Vec<Vec<usize>> {
         .lines()
         .skip(4)
         .take(20)
-        .map(|line| {
-            line.match_indices('│').map(|(at, _)| width(&line[..at])).collect()
-        })
+        .map(|line| line.match_indices('│').map(|(at, _)| width(&line[..at])).collect())
         .collect()
 }
 
@@ -155,7 +153,11 @@ fn wide_characters_keep_the_borders_straight() {
     let rows: Vec<Put<'_>> = guids
         .iter()
         .zip(seen.iter().cycle())
-        .map(|(guid, seen)| Put { seen: Some(seen), memo: "월세 家賃", ..put(guid, "UNKNOWN", 900) })
+        .map(|(guid, seen)| Put {
+            seen: Some(seen),
+            memo: "월세 家賃",
+            ..put(guid, "UNKNOWN", 900)
+        })
         .collect();
     file.put(&rows);
     let mut rig = Rig::open(&file);
@@ -195,7 +197,17 @@ fn without_colours_every_state_is_still_named() {
 fn no_theme_sets_a_background_or_a_colour_of_its_own() {
     let file = file();
     for (theme, bad) in [
-        (Theme::Light, vec![Color::Yellow, Color::LightYellow, Color::White, Color::Gray, Color::LightCyan, Color::LightGreen]),
+        (
+            Theme::Light,
+            vec![
+                Color::Yellow,
+                Color::LightYellow,
+                Color::White,
+                Color::Gray,
+                Color::LightCyan,
+                Color::LightGreen,
+            ],
+        ),
         (Theme::Dark, vec![Color::Black, Color::Blue, Color::DarkGray]),
     ] {
         let look = Look { theme, ..Options::default().look };
@@ -205,7 +217,10 @@ fn no_theme_sets_a_background_or_a_colour_of_its_own() {
             rig.keys(way);
             for cell in &rig.buffer().content {
                 assert_eq!(cell.bg, Color::Reset);
-                assert!(!bad.contains(&cell.fg) && !matches!(cell.fg, Color::Rgb(..) | Color::Indexed(_)));
+                assert!(
+                    !bad.contains(&cell.fg)
+                        && !matches!(cell.fg, Color::Rgb(..) | Color::Indexed(_))
+                );
             }
         }
     }

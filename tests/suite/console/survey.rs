@@ -7,9 +7,7 @@ use oncegate::guid::Guid;
 use oncegate::ledger::memory::MemoryLedger;
 use oncegate::ledger::sqlite::{Access, Hooks, SqliteLedger};
 use oncegate::ledger::survey::{Browse, Column, Noted, Part, Spot, Survey, TrailQuery};
-use oncegate::ledger::{
-    CallResult, Cause, Claim, Claimed, LedgerError, OwnerId, Record, Trail,
-};
+use oncegate::ledger::{CallResult, Cause, Claim, Claimed, LedgerError, OwnerId, Record, Trail};
 use oncegate::state::State;
 
 use super::rig::StillClock;
@@ -24,7 +22,8 @@ fn both() -> (tempfile::TempDir, Arc<StillClock>, [Box<dyn Survey>; 2]) {
     let as_clock: Arc<dyn Clock> = clock.clone();
     let access = Access::Serve { must_exist: false };
     let path = dir.path().join("l.db");
-    let (sqlite, _) = SqliteLedger::open(&path, access, Arc::clone(&as_clock), Hooks::default()).unwrap();
+    let (sqlite, _) =
+        SqliteLedger::open(&path, access, Arc::clone(&as_clock), Hooks::default()).unwrap();
     let ledgers: [Box<dyn Survey>; 2] = [Box::new(sqlite), Box::new(MemoryLedger::new(as_clock))];
     for at in 0..40_usize {
         let result = match at % 4 {
@@ -68,7 +67,11 @@ fn windows_in_every_order_from_everywhere_are_those_of_the_model() {
         }
         let old = now - chrono::TimeDelta::seconds(600);
         looks.push(Browse { until: Some(old), ..Browse::of(states) });
-        looks.push(Browse { until: Some(old), any_age: vec![State::Unknown], ..Browse::of(states) });
+        looks.push(Browse {
+            until: Some(old),
+            any_age: vec![State::Unknown],
+            ..Browse::of(states)
+        });
         looks.push(Browse { since: Some(old), ..Browse::of(states) });
         looks.push(Browse { guid_prefix: Some("A".to_owned()), ..Browse::of(states) });
         looks.push(Browse { tx_prefix: Some("TRF".to_owned()), ..Browse::of(states) });
@@ -99,7 +102,12 @@ fn windows_in_every_order_from_everywhere_are_those_of_the_model() {
 fn numbers_and_trail_are_those_of_the_model() {
     let (_dir, clock, [sqlite, model]) = both();
     for ledger in [&sqlite, &model] {
-        let trail = Trail { cause: Cause::Note, who: "ops@bank".to_owned(), reason: Some("x".to_owned()), seen: None };
+        let trail = Trail {
+            cause: Cause::Note,
+            who: "ops@bank".to_owned(),
+            reason: Some("x".to_owned()),
+            seen: None,
+        };
         assert_eq!(ledger.note(&guid("A00"), &trail), Ok(Noted::Written));
         assert_eq!(ledger.note(&guid("nobody"), &trail), Ok(Noted::Gone));
     }

@@ -10,8 +10,26 @@ use super::rig::{File, Rig, put};
 /// Keys as a terminal sends them: the table's and everything else that fits into a byte.
 fn bytes() -> Vec<String> {
     let mut all: Vec<String> = (1_u8..=126).map(|byte| char::from(byte).to_string()).collect();
-    for sequence in ["\x1b[A", "\x1b[B", "\x1b[C", "\x1b[D", "\x1b[5~", "\x1b[6~", "\x1b[H", "\x1b[F",
-        "\x1b[Z", "\x1b[3~", "\x1b[3;2~", "\x1b", "gg", "yg", "yh", "yd", "ye", "\x1b[200~P\x1b[201~"] {
+    for sequence in [
+        "\x1b[A",
+        "\x1b[B",
+        "\x1b[C",
+        "\x1b[D",
+        "\x1b[5~",
+        "\x1b[6~",
+        "\x1b[H",
+        "\x1b[F",
+        "\x1b[Z",
+        "\x1b[3~",
+        "\x1b[3;2~",
+        "\x1b",
+        "gg",
+        "yg",
+        "yh",
+        "yd",
+        "ye",
+        "\x1b[200~P\x1b[201~",
+    ] {
         all.push(sequence.to_owned());
     }
     all
