@@ -43,7 +43,7 @@ pub(super) struct ConsoleArgs {
     /// Language
     #[arg(long, value_enum, default_value_t = LangArg::En, env = "ONCEGATE_LANG", hide_env = true)]
     lang: LangArg,
-    /// Colours; `mono` is also what NO_COLOR chooses
+    /// Colours; `mono` is also what `NO_COLOR` chooses
     #[arg(long, value_enum, default_value_t = ThemeArg::Dark, env = "ONCEGATE_THEME", hide_env = true)]
     theme: ThemeArg,
     /// Only plain characters (also without a UTF-8 locale)

@@ -220,6 +220,7 @@ fn csv(values: &[&str]) -> String {
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test that panics has failed, and says where")]
 mod tests {
     use super::*;
 

@@ -94,12 +94,11 @@ impl Filter {
 
     fn set_age(&mut self, value: &str) -> Result<(), BadFilter> {
         let bad = || BadFilter::Age(value.to_owned());
-        match value.strip_prefix('<') {
-            Some(value) => self.younger_s = Some(seconds(value).ok_or_else(bad)?),
-            None => {
-                let value = value.strip_prefix('>').unwrap_or(value);
-                self.older_s = Some(seconds(value).ok_or_else(bad)?);
-            }
+        if let Some(value) = value.strip_prefix('<') {
+            self.younger_s = Some(seconds(value).ok_or_else(bad)?);
+        } else {
+            let value = value.strip_prefix('>').unwrap_or(value);
+            self.older_s = Some(seconds(value).ok_or_else(bad)?);
         }
         Ok(())
     }
@@ -236,6 +235,7 @@ fn words(text: &str) -> Vec<String> {
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test that panics has failed, and says where")]
 mod tests {
     use super::*;
 

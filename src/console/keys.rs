@@ -433,10 +433,10 @@ fn key(word: &str) -> Option<Key> {
 }
 
 fn spelled(keys: &[Key]) -> String {
-    keys.iter().map(spell).collect()
+    keys.iter().copied().map(spell).collect()
 }
 
-fn spell(key: &Key) -> String {
+fn spell(key: Key) -> String {
     let name = match key.code {
         Code::Char(' ') => "Space",
         Code::Char(c) => return format!("{}{c}", if key.control { "C-" } else { "" }),

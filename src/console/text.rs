@@ -106,11 +106,11 @@ pub fn put(buf: &mut Buffer, x: u16, y: u16, cells: usize, text: &str, style: St
 
 /// A number with its digits in groups of three.
 #[must_use]
-pub fn grouped(number: impl ToString) -> String {
-    let digits = number.to_string();
+pub fn grouped(number: impl Into<u128>) -> String {
+    let digits = number.into().to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
     for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at) % 3 == 0 {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
             out.push(',');
         }
         out.push(digit);
@@ -202,8 +202,8 @@ mod tests {
 
     #[test]
     fn amounts_are_exact_at_every_size() {
-        assert_eq!(grouped(0), "0");
-        assert_eq!(grouped(1_250_000), "1,250,000");
+        assert_eq!(grouped(0_u64), "0");
+        assert_eq!(grouped(1_250_000_u64), "1,250,000");
         assert_eq!(grouped(u64::MAX), "18,446,744,073,709,551,615");
     }
 

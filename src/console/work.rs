@@ -372,9 +372,9 @@ fn write_export(desk: &Desk, what: &Export) -> Result<(usize, String), String> {
         }
         Export::Json(browse, marks) => {
             let lines = export_lines(desk, browse, marks).map_err(failed)?;
-            let text: String =
-                lines.iter().map(|line| format!("{}\n", export::line_json(line))).collect();
-            ("rows.jsonl", text, lines.len())
+            let text: Vec<String> =
+                lines.iter().map(|line| export::line_json(line).to_string()).collect();
+            ("rows.jsonl", text.join("\n") + "\n", lines.len())
         }
         Export::Bundle(guid, revealed) => match desk.detail(guid).map_err(failed)? {
             Shown::Row(detail) => {

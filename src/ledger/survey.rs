@@ -288,6 +288,7 @@ pub fn minute(at: DateTime<Utc>, now: DateTime<Utc>) -> Option<usize> {
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test that panics has failed, and says where")]
 mod tests {
     use super::*;
 

@@ -343,17 +343,16 @@ impl App {
 
     fn open_overview_line(&mut self) -> Vec<Effect> {
         let at = self.overview_at;
-        let filter = match State::ALL.get(at) {
-            Some(state) => Filter::of(*state),
-            None => {
-                let reasons = self.numbers.as_ref().map(|(numbers, _)| &numbers.reasons);
-                let reason = reasons.and_then(|reasons| reasons.get(at - State::ALL.len()));
-                let Some(reason) = reason else { return Vec::new() };
-                Filter {
-                    states: vec![(State::Unknown, None), (State::Failed, None)],
-                    reason: Some(reason.seen.clone()),
-                    ..Filter::everything()
-                }
+        let filter = if let Some(state) = State::ALL.get(at) {
+            Filter::of(*state)
+        } else {
+            let reasons = self.numbers.as_ref().map(|(numbers, _)| &numbers.reasons);
+            let reason = reasons.and_then(|reasons| reasons.get(at - State::ALL.len()));
+            let Some(reason) = reason else { return Vec::new() };
+            Filter {
+                states: vec![(State::Unknown, None), (State::Failed, None)],
+                reason: Some(reason.seen.clone()),
+                ..Filter::everything()
             }
         };
         self.set_filter(filter)
@@ -450,18 +449,15 @@ impl App {
     }
 
     fn filter_trail(&mut self, text: &str) -> Vec<Effect> {
-        match filter::trail(text) {
-            Err(bad) => {
-                self.complain(&bad);
-                Vec::new()
-            }
-            Ok(_) => {
-                self.mode = Mode::Normal;
-                text.clone_into(&mut self.trail.filter);
-                self.trail.cursor = None;
-                self.trail.top = 0;
-                self.ask_trail()
-            }
+        if let Err(bad) = filter::trail(text) {
+            self.complain(&bad);
+            Vec::new()
+        } else {
+            self.mode = Mode::Normal;
+            text.clone_into(&mut self.trail.filter);
+            self.trail.cursor = None;
+            self.trail.top = 0;
+            self.ask_trail()
         }
     }
 
@@ -615,9 +611,10 @@ impl App {
         if let Some(off) = self.off(act) {
             return self.refuse(self.why_off(off));
         }
-        let chosen = match self.looking.open {
-            true => self.looking.guid.iter().cloned().collect(),
-            false => self.list.chosen(),
+        let chosen = if self.looking.open {
+            self.looking.guid.iter().cloned().collect()
+        } else {
+            self.list.chosen()
         };
         if chosen.is_empty() {
             return self.refuse(self.words().no_row);

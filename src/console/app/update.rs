@@ -251,9 +251,9 @@ impl App {
             let numbers = numbers.map(|number| number.to_string());
             let text = fill(self.words().run_ended, &numbers.each_ref().map(String::as_str));
             if failed {
-                self.warn(text)
+                self.warn(text);
             } else {
-                self.say(text)
+                self.say(text);
             }
             return self.refresh();
         }

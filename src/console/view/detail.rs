@@ -74,7 +74,7 @@ fn facts(app: &App, detail: &Detail) -> Vec<(String, Style)> {
         (fact, theme.plain()),
         (String::new(), theme.plain()),
     ];
-    let amount = detail.amount.map_or("-".to_owned(), |amount| grouped(amount));
+    let amount = detail.amount.map_or("-".to_owned(), grouped);
     let owner = row.owner.as_ref().map(|owner| match owner.pid() {
         Some(pid) => format!("{owner} (pid {pid})"),
         None => owner.to_string(),

@@ -164,7 +164,7 @@ fn rows(app: &App, confirm: &Confirm) -> Vec<String> {
             .take(200)
             .map(|row| {
                 let old = age_s(&row.updated_at, app.now).map_or("?".to_owned(), age);
-                let amount = row.amount.map_or("-".to_owned(), |amount| grouped(amount));
+                let amount = row.amount.map_or("-".to_owned(), grouped);
                 format!(
                     "{} {} {} {} {}",
                     left(&shown(row.planned.guid.as_str()), 30),

@@ -55,7 +55,7 @@ fn from_the_right(pen: &mut Pen<'_>, from: usize, parts: &[(String, Style)]) {
 
 fn header(app: &App, pen: &mut Pen<'_>) {
     let (words, theme) = (app.words(), app.look.theme);
-    let (_, columns) = (0, pen.width());
+    let columns = pen.width();
     let mode = if app.facts.read_only { words.read_only } else { words.operate };
     let left = format!(" ONCEGATE {}", app.facts.ledger);
     let at = pen.at(0, 0, columns / 2, &cut(&shown(&left), columns / 2), theme.header());
@@ -134,10 +134,9 @@ fn filter(app: &App, pen: &mut Pen<'_>) {
 fn list_filter(app: &App, pen: &mut Pen<'_>) {
     let (words, theme, list) = (app.words(), app.look.theme, &app.list);
     let (lines, rows) = (&list.lines, list.lines.rows.len());
-    let page = app.page();
-    let first = lines.before + list.top as u64 + u64::from(rows > 0);
-    let last = lines.before + (list.top + page).min(rows) as u64;
-    let numbers = [first.to_string(), last.to_string(), lines.total.to_string()];
+    let from = lines.before + list.top as u64 + u64::from(rows > 0);
+    let to = lines.before + (list.top + app.page()).min(rows) as u64;
+    let numbers = [from.to_string(), to.to_string(), lines.total.to_string()];
     let range = fill(words.of_rows, &numbers.each_ref().map(String::as_str));
     let marks = list.marks.len();
     let marked = if marks > 0 { fill(words.marked, &[&marks.to_string()]) } else { String::new() };
@@ -240,6 +239,7 @@ pub fn draw_prompt(app: &App, buf: &mut Buffer, area: Rect, prompt: &Prompt) -> 
 }
 
 /// The end of a text, in at most `cells` cells: what is typed last is seen.
+#[must_use]
 pub fn tail(text: &str, cells: usize) -> String {
     use unicode_segmentation::UnicodeSegmentation;
     let mut used = 0;

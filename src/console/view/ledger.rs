@@ -113,7 +113,7 @@ impl Columns {
 
     fn heads(&self, app: &App) -> String {
         let words = app.words();
-        self.join(
+        joined(
             "   ",
             &left(words.col_state, STATE),
             &right(words.col_age, 6),
@@ -133,9 +133,9 @@ impl Columns {
         let mark = if is_marked { '*' } else { ' ' };
         let old = age_s(&line.updated_at, app.now).map_or("?".to_owned(), age);
         let shown = crate::console::text::shown;
-        let amount = line.amount.map_or("-".to_owned(), |amount| grouped(amount));
+        let amount = line.amount.map_or("-".to_owned(), grouped);
         let code = line.code.as_deref().unwrap_or("-");
-        self.join(
+        joined(
             &format!("{cursor}{mark} "),
             &left(&state(line), STATE),
             &right(&old, 6),
@@ -149,24 +149,18 @@ impl Columns {
             ],
         )
     }
+}
 
-    fn join(
-        &self,
-        head: &str,
-        state: &str,
-        age: &str,
-        guid: &str,
-        others: &[(String, usize)],
-    ) -> String {
-        let mut text = format!("{head}{state} {age} {guid}");
-        for (column, cells) in others {
-            if *cells > 0 {
-                text.push(' ');
-                text.push_str(column);
-            }
+/// The columns that are there, side by side.
+fn joined(head: &str, state: &str, age: &str, guid: &str, others: &[(String, usize)]) -> String {
+    let mut text = format!("{head}{state} {age} {guid}");
+    for (column, cells) in others {
+        if *cells > 0 {
+            text.push(' ');
+            text.push_str(column);
         }
-        text
     }
+    text
 }
 
 fn empty(app: &App, pen: &mut super::Pen<'_>) {

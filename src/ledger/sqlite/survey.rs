@@ -1,5 +1,7 @@
 //! What [`Survey`] does on SQLite. Each text names one state, so that its partial index is used; windows are cut by key.
 
+use std::fmt::Write;
+
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension, ToSql, params, params_from_iter};
 
@@ -246,12 +248,14 @@ fn beyond(sql: &mut String, values: &mut Values, browse: &Browse, spot: &Spot, b
     let guid = Box::new(spot.guid.as_str().to_owned());
     match browse.column {
         Column::Age => {
-            sql.push_str(&format!("\n   AND (updated_at, guid) {compare} (?, ?)"));
+            let _ = write!(sql, "\n   AND (updated_at, guid) {compare} (?, ?)");
             values.push(Box::new(spot.updated_at.clone()));
         }
-        Column::Guid => sql.push_str(&format!("\n   AND guid {compare} ?")),
+        Column::Guid => {
+            let _ = write!(sql, "\n   AND guid {compare} ?");
+        }
         Column::Attempts => {
-            sql.push_str(&format!("\n   AND (attempts, guid) {compare} (?, ?)"));
+            let _ = write!(sql, "\n   AND (attempts, guid) {compare} (?, ?)");
             values.push(Box::new(spot.attempts));
         }
     }
@@ -265,7 +269,7 @@ fn order(sql: &mut String, values: &mut Values, browse: &Browse, back: bool, row
         Column::Guid => format!("guid {way}"),
         Column::Attempts => format!("attempts {way}, guid {way}"),
     };
-    sql.push_str(&format!("\n ORDER BY {columns}\n LIMIT ?"));
+    let _ = write!(sql, "\n ORDER BY {columns}\n LIMIT ?");
     values.push(Box::new(i64::try_from(rows_max).unwrap_or(i64::MAX)));
 }
 
@@ -299,10 +303,10 @@ fn trail(con: &Connection, query: &TrailQuery) -> rusqlite::Result<Vec<HistoryLi
     let mut values: Values = Vec::new();
     for (column, prefix) in [("guid", &query.guid_prefix), ("who", &query.who_prefix)] {
         let Some(prefix) = prefix else { continue };
-        sql.push_str(&format!("\n   AND {column} >= ?"));
+        let _ = write!(sql, "\n   AND {column} >= ?");
         values.push(Box::new(prefix.clone()));
         if let Some(end) = super::statements::after_prefix(prefix) {
-            sql.push_str(&format!("\n   AND {column} < ?"));
+            let _ = write!(sql, "\n   AND {column} < ?");
             values.push(Box::new(end));
         }
     }

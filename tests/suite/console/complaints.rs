@@ -446,7 +446,10 @@ fn what_is_too_long_to_copy_is_refused_and_the_rest_is_not_promised() {
     assert_eq!(rig.copied, ["F0001"]);
     assert!(rig.screen().contains("does not confirm"), "{}", rig.screen());
     file.con()
-        .execute("UPDATE tx SET request = zeroblob(?1)", [limits::COPY_BYTES_MAX as i64])
+        .execute(
+            "UPDATE tx SET request = zeroblob(?1)",
+            [i64::try_from(limits::COPY_BYTES_MAX).unwrap()],
+        )
         .unwrap();
     rig.press("r");
     rig.press("yh");

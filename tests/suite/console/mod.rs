@@ -1,5 +1,7 @@
 //! The console: its state and screens without a terminal, and the real binary in a terminal of its own.
 
+#![expect(clippy::unwrap_used, reason = "a test that panics has failed, and says where")]
+
 mod actions;
 mod complaints;
 mod pty;

@@ -47,7 +47,7 @@ impl Pty {
         let closing = Arc::new(AtomicBool::new(false));
         let is_closing = Arc::clone(&closing);
         std::thread::spawn(move || {
-            let mut bytes = [0; 65_536];
+            let mut bytes = [0; 8_192];
             while let Ok(count @ 1..) = reader.read(&mut bytes) {
                 to.lock().unwrap().extend_from_slice(&bytes[..count]);
                 if is_closing.load(Ordering::SeqCst) {
@@ -73,7 +73,7 @@ impl Pty {
     }
 
     fn shows(&self, text: &str) {
-        let end = Instant::now() + Duration::from_secs(60);
+        let end = Instant::now() + Duration::from_mins(1);
         while !self.screen().contains(text) {
             assert!(Instant::now() < end, "{text:?} never came:\n{}", self.screen());
             std::thread::park_timeout(Duration::from_millis(20));

@@ -17,7 +17,7 @@ use super::rig::{File, Options, Put, Rig, put};
 /// Transfers as they come at a bank with customers in three countries.
 fn file() -> File {
     let file = File::new();
-    let row = |guid, state, age_s, amount, memo| Put { amount, memo, ..put(guid, state, age_s) };
+    let row = |guid, state, age_s, amount, memo| Put { memo, amount, ..put(guid, state, age_s) };
     file.put(&[
         row("20261129MOB0000000000000004711", "UNKNOWN", 8_040, 1_250_000, "월세 11월분"),
         row("20261129MOB0000000000000004712", "UNKNOWN", 7_500, 18_400, "rent nov"),
