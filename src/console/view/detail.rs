@@ -9,6 +9,7 @@ use crate::console::app::{App, Pane};
 use crate::console::keys::Action;
 use crate::console::text::{age, fill, grouped, shown, wrapped};
 use crate::console::theme::symbol;
+use crate::console::words::Lang;
 use crate::engine::desk::{Act, Detail, Shown, age_s};
 use crate::ledger::HistoryLine;
 
@@ -63,17 +64,18 @@ fn facts(app: &App, detail: &Detail) -> Vec<(String, Style)> {
     let (words, theme, row) = (app.words(), app.look.theme, &detail.row);
     let old = age_s(&row.updated_at, app.now).map_or("?".to_owned(), age);
     let head = fill(words.fact_for, &[&format!("{} {}", symbol(row.state), row.state), &old]);
+    // The word of the ledger, and what it means where that is another language.
+    let head = match app.look.lang {
+        Lang::En => head,
+        Lang::Ko | Lang::Ja => format!("{head}: {}", words.state(row.state)),
+    };
     let seen = detail.history.iter().rev().find_map(|line| line.seen.as_deref());
     let fact = match seen {
         Some(seen) => format!("{seen}; {}", words.fact(row.state)),
         None => words.fact(row.state).to_owned(),
     };
-    let mut lines = vec![
-        (head, theme.state(row.state)),
-        (words.state(row.state).to_owned(), theme.plain()),
-        (fact, theme.plain()),
-        (String::new(), theme.plain()),
-    ];
+    let mut lines =
+        vec![(head, theme.state(row.state)), (fact, theme.plain()), (String::new(), theme.plain())];
     let amount = detail.amount.map_or("-".to_owned(), grouped);
     let owner = row.owner.as_ref().map(|owner| match owner.pid() {
         Some(pid) => format!("{owner} (pid {pid})"),
@@ -89,7 +91,7 @@ fn facts(app: &App, detail: &Detail) -> Vec<(String, Style)> {
     ];
     for (name, value) in facts {
         let Some(value) = value else { continue };
-        lines.push((format!("{} {value}", crate::console::text::left(name, 14)), theme.plain()));
+        lines.push((format!("{} {value}", crate::console::text::left(name, 11)), theme.plain()));
     }
     lines.push((String::new(), theme.plain()));
     lines.extend(actions(app, detail));

@@ -59,7 +59,7 @@ fn middle(guid: &str, cells: usize) -> String {
     if width(guid) <= cells || !guid.is_ascii() || cells < 8 {
         return guid.to_owned();
     }
-    let tail = cells / 2;
+    let tail = cells / 3;
     format!("{}…{}", &guid[..cells - tail - 1], &guid[guid.len() - tail..])
 }
 

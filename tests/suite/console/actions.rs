@@ -1,7 +1,10 @@
 //! The routines from the console, and everything else that a key does, against a real ledger.
 
-use oncegate::console::app::{Mode, Msg, Tab};
+use oncegate::console::app::{Answer, Mode, Msg, Tab};
 use oncegate::console::filter::Filter;
+use oncegate::console::outbox::{OutboxDesk, Stores};
+use oncegate::engine::desk::Became;
+use oncegate::outbox::{self, Receiver, Role};
 use oncegate::state::State;
 
 use super::rig::{File, Mood, Rig, put};
@@ -279,4 +282,80 @@ fn the_rows_of_a_run_are_shown_as_they_are_after_it() {
     assert_eq!(rig.app.runs[0].sum().left, 2);
     let unknown = State::ALL.iter().position(|state| *state == State::Unknown).unwrap();
     assert_eq!(rig.app.numbers.as_ref().unwrap().0.counts.rows[unknown], 4);
+}
+
+/// An outbox with orders that wait, and the receiver on the other side.
+struct Post {
+    dir: tempfile::TempDir,
+    receiver: Receiver,
+}
+
+impl Post {
+    fn open(orders: usize) -> Post {
+        let dir = tempfile::tempdir().unwrap();
+        let source = outbox::open_store(&dir.path().join("source.db"), Role::Source).unwrap();
+        for number in 1..=orders {
+            let event = outbox::Event::new(format!("order-{number}"), 3).unwrap();
+            outbox::enqueue(&source, &event, &mut outbox::no_fault).unwrap();
+        }
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let receiver = Receiver::start(&dir.path().join("sink.db"), listener).unwrap();
+        Post { dir, receiver }
+    }
+
+    fn stores(&self) -> Stores {
+        Stores {
+            source: self.dir.path().join("source.db"),
+            sink: Some(self.dir.path().join("sink.db")),
+            url: Some(format!("http://{}/events", self.receiver.local_addr())),
+        }
+    }
+}
+
+#[test]
+fn a_confirmed_batch_sends_exactly_its_events_in_order() {
+    let post = Post::open(10);
+    let stores = post.stores();
+    let batch = stores.batch().unwrap();
+    assert_eq!(batch.len(), outbox::LIMIT_DEFAULT);
+    let mut told = Vec::new();
+    stores.dispatch(&batch, &mut |event| told.push((event.id, event.became))).unwrap();
+    assert_eq!(told.len(), batch.len());
+    assert!(told.iter().all(|(_, became)| *became == Became::Done), "{told:?}");
+    let now = stores.look().unwrap();
+    assert_eq!((now.waiting, now.orders, now.inbox), (2, 10, Some((8, 24))));
+    // The same plan once more: what was sent is skipped, what came later does not join.
+    told.clear();
+    stores.dispatch(&batch, &mut |event| told.push((event.id, event.became))).unwrap();
+    assert!(told.iter().all(|(_, became)| *became == Became::Skipped), "{told:?}");
+    assert_eq!(stores.look().unwrap().waiting, 2);
+}
+
+#[test]
+fn a_batch_stops_at_the_first_failure_and_leaves_the_rest_waiting() {
+    let post = Post::open(3);
+    let stores = Stores { url: Some("http://127.0.0.1:9/events".to_owned()), ..post.stores() };
+    let mut told = Vec::new();
+    let batch = stores.batch().unwrap();
+    stores.dispatch(&batch, &mut |event| told.push(event.became)).unwrap();
+    assert_eq!(told, [Became::Left, Became::Skipped, Became::Skipped]);
+    assert_eq!(stores.look().unwrap().waiting, 3);
+}
+
+#[test]
+fn the_outbox_is_sent_from_its_screen_by_plan_and_confirmation_only() {
+    let (post, file) = (Post::open(3), mixed());
+    let stores = post.stores();
+    let mut rig = Rig::open(&file);
+    rig.app.facts.outbox = true;
+    rig.press("4");
+    rig.send(Msg::Answer(Answer::Outbox(Box::new(stores.look().unwrap()))));
+    assert!(rig.screen().contains("3 waiting of 3 orders"), "{}", rig.screen());
+    rig.press("D");
+    let Mode::Planning(plans) = rig.app.mode else { panic!("no plan is made") };
+    rig.send(Msg::Answer(Answer::OutboxPlan(plans.serial, stores.batch().unwrap())));
+    assert!(rig.screen().contains("( Send 3 events )"), "{}", rig.screen());
+    rig.keys(&["D", "\t", "\t", "3", "\t", "\r"]);
+    assert_eq!(rig.changes, ["dispatch"]);
+    assert_eq!(rig.app.runs[0].planned.len(), 3);
 }
