@@ -301,3 +301,6 @@ pub const ACCEPT_QUEUE: i32 = 8_192;
 
 /// Waiting events that the console shows: a person reads the head of a queue, the count tells the rest.
 pub const OUTBOX_SHOWN_MAX: usize = 400;
+
+/// Rows that begin with a GUID prefix and are still sorted at once: below that the key's index is quicker than the state's.
+pub const NARROW_ROWS_MAX: i64 = 2_000;

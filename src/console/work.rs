@@ -216,7 +216,7 @@ impl Shared {
     fn answer(&self, ask: &Ask) {
         let begun = Instant::now();
         let msg = answer(&self.desk(), self.outbox.as_deref(), ask);
-        if matches!(ask, Ask::Lines(..)) {
+        if matches!(ask, Ask::Lines(..) | Ask::Numbers) {
             let cost = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
             self.cost_ms.store(cost, Ordering::SeqCst);
         }
@@ -284,6 +284,7 @@ pub fn answer(desk: &Desk, outbox: Option<&dyn OutboxDesk>, ask: &Ask) -> Msg {
             let numbers = ledger.numbers(desk.clock.now());
             said(numbers.map(|numbers| Answer::Numbers(Box::new(numbers))))
         }
+        Ask::Counts => said(ledger.counts().map(|counts| Answer::Counts(Box::new(counts)))),
         Ask::Keys(serial, browse) => {
             let keys = ledger.keys(browse, limits::MARKS_MAX + 1);
             said(keys.map(|keys| Answer::Keys(*serial, keys)))
@@ -343,6 +344,7 @@ fn supersedes(later: &Ask, ask: &Ask) -> bool {
         (Ask::Lines(..), Ask::Lines(..))
             | (Ask::Detail(_), Ask::Detail(_))
             | (Ask::Numbers, Ask::Numbers)
+            | (Ask::Counts, Ask::Counts)
             | (Ask::Outbox, Ask::Outbox)
             | (Ask::Trail(_, false), Ask::Trail(..))
     )

@@ -104,6 +104,17 @@ impl Browse {
         if self.any_age.contains(&state) { None } else { self.until.map(ledger_time) }
     }
 
+    /// Whether every row in `state` is one of them.
+    #[must_use]
+    pub fn is_whole(&self, state: State) -> bool {
+        self.until_of(state).is_none()
+            && self.since.is_none()
+            && self.guid_prefix.is_none()
+            && self.tx_prefix.is_none()
+            && self.code.is_none()
+            && self.seen.is_none()
+    }
+
     /// Whether `row`, whose last line of history says `seen`, is one of them.
     #[must_use]
     pub fn takes(&self, row: &Row, seen: Option<&str>) -> bool {

@@ -16,8 +16,8 @@ use super::theme::Theme;
 use super::words::{Lang, Words};
 use crate::engine::desk::{Act, Lines, Off, Plan, RowTold, Shown};
 use crate::guid::Guid;
-use crate::ledger::HistoryLine;
 use crate::ledger::survey::{Browse, Numbers, Part, TrailQuery};
+use crate::ledger::{Counts, HistoryLine};
 
 mod act;
 pub mod confirm;
@@ -205,6 +205,8 @@ pub struct App {
     pub said: Option<Said>,
     /// Refreshing is paused.
     pub paused: bool,
+    /// The counts by state.
+    pub counts: Option<Counts>,
     /// The numbers of the overview and when they were read.
     pub numbers: Option<(Numbers, DateTime<Utc>)>,
     /// The line of the overview that has the cursor.
@@ -284,6 +286,8 @@ pub enum Answer {
     Shown(Guid, Shown),
     /// The numbers.
     Numbers(Box<Numbers>),
+    /// The counts by state.
+    Counts(Box<Counts>),
     /// The keys of all rows that match, at most one more than can be marked.
     Keys(u64, Vec<Guid>),
     /// What a bare word means; it becomes part of the filter.
@@ -349,6 +353,8 @@ pub enum Ask {
     Detail(Guid),
     /// The numbers.
     Numbers,
+    /// The counts by state alone, which cost nothing.
+    Counts,
     /// The keys of all rows that match.
     Keys(u64, Box<Browse>),
     /// What a bare word means.
@@ -407,6 +413,7 @@ impl App {
             pending: Vec::new(),
             said,
             paused: false,
+            counts: None,
             numbers: None,
             overview_at: 0,
             list: List::default(),

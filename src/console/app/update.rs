@@ -271,7 +271,12 @@ impl App {
                 Vec::new()
             }
             Answer::Numbers(numbers) => {
+                self.counts = Some(numbers.counts.clone());
                 self.numbers = Some((*numbers, self.now));
+                Vec::new()
+            }
+            Answer::Counts(counts) => {
+                self.counts = Some(*counts);
                 Vec::new()
             }
             Answer::Keys(serial, keys) => self.mark_all(serial, keys),
@@ -444,7 +449,7 @@ impl App {
         };
         if self.tab != Tab::Overview {
             // The header's counts are on every screen.
-            effects.push(Effect::Ask(Ask::Numbers));
+            effects.push(Effect::Ask(Ask::Counts));
         }
         if self.looking.open
             && let Some(guid) = self.looking.guid.clone()

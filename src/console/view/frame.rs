@@ -94,10 +94,10 @@ fn tabs(app: &App, pen: &mut Pen<'_>) {
         let style = if tab == app.tab { theme.title() } else { theme.plain() };
         column = pen.at(column, 0, 40, &text, style);
     }
-    if let Some((numbers, _)) = &app.numbers {
+    if let Some(counts) = &app.counts {
         let parts: Vec<(String, Style)> = State::ALL
             .into_iter()
-            .zip(numbers.counts.rows)
+            .zip(counts.rows)
             .rev()
             .map(|(state, rows)| {
                 let style = if rows > 0 { theme.state(state) } else { theme.dim() };

@@ -174,7 +174,7 @@ fn empty(app: &App, pen: &mut super::Pen<'_>) {
     } else {
         words.nothing_matches
     };
-    let all: u64 = app.numbers.as_ref().map_or(0, |(n, _)| n.counts.rows.iter().sum());
+    let all: u64 = app.counts.as_ref().map_or(0, |counts| counts.rows.iter().sum());
     let texts = [
         (fill(template, &[&filter]), theme.header()),
         (fill(words.counted, &[&time(as_of, app.look.local), &all.to_string()]), theme.plain()),

@@ -53,6 +53,14 @@ SELECT ?1, guid, attempts, ?3, ?4, ?5, ?6
   FROM tx
  WHERE guid = ?2";
 
+const NARROW: &str = "
+SELECT count(*)
+  FROM (SELECT 1
+          FROM tx
+         WHERE guid >= ?1
+           AND (?2 IS NULL OR guid < ?2)
+         LIMIT ?3)";
+
 type Values = Vec<Box<dyn ToSql>>;
 
 impl Survey for SqliteLedger {
@@ -68,9 +76,10 @@ impl Survey for SqliteLedger {
     fn keys(&self, browse: &Browse, rows_max: usize) -> Result<Vec<Guid>, LedgerError> {
         self.read(|con| {
             let snapshot = con.unchecked_transaction()?;
+            let narrow = is_narrow(&snapshot, browse)?;
             let mut spots = Vec::new();
             for state in &browse.states {
-                let (mut sql, mut values) = select(SPOT_COLUMNS, *state, browse);
+                let (mut sql, mut values) = select(SPOT_COLUMNS, *state, browse, narrow);
                 order(&mut sql, &mut values, browse, false, rows_max);
                 let mut statement = prepare(&snapshot, &sql)?;
                 let found = statement.query_map(params_from_iter(values.iter()), spot)?;
@@ -145,18 +154,26 @@ fn spot(row: &rusqlite::Row<'_>) -> rusqlite::Result<Spot> {
     })
 }
 
+/// What is looked for, and by which index.
+#[derive(Clone, Copy)]
+struct Look<'a> {
+    browse: &'a Browse,
+    narrow: bool,
+}
+
 fn window(
     con: &Connection,
     browse: &Browse,
     part: &Part,
     rows_max: usize,
 ) -> rusqlite::Result<Window> {
+    let look = Look { browse, narrow: is_narrow(con, browse)? };
     let mut rows = match part {
-        Part::Start => side(con, browse, None, false, rows_max)?,
-        Part::End => side(con, browse, None, true, rows_max)?,
+        Part::Start => side(con, look, None, false, rows_max)?,
+        Part::End => side(con, look, None, true, rows_max)?,
         Part::Around(spot) => {
-            let mut before = side(con, browse, Some(spot), true, rows_max)?;
-            let after = side(con, browse, Some(spot), false, rows_max)?;
+            let mut before = side(con, look, Some(spot), true, rows_max)?;
+            let after = side(con, look, Some(spot), false, rows_max)?;
             // Half of them before the spot, more where the other side is short.
             let keep = (rows_max / 2).max(rows_max.saturating_sub(after.len()));
             before.drain(..before.len().saturating_sub(keep));
@@ -165,10 +182,10 @@ fn window(
         }
     };
     rows.truncate(rows_max);
-    let total = tally(con, browse, None)?;
-    let before = match rows.first() {
-        Some(first) => tally(con, browse, Some(&Spot::of(first)))?,
-        None => 0,
+    let total = tally(con, look, None)?;
+    let before = match (rows.first(), part) {
+        (Some(first), Part::End | Part::Around(_)) => tally(con, look, Some(&Spot::of(first)))?,
+        (_, Part::Start) | (None, _) => 0,
     };
     let rows = rows
         .into_iter()
@@ -180,14 +197,14 @@ fn window(
 /// At most `rows_max` rows in order: those at or after the spot, or (`back`) the last ones before it. No spot: from the end of the order.
 fn side(
     con: &Connection,
-    browse: &Browse,
+    Look { browse, narrow }: Look<'_>,
     from: Option<&Spot>,
     back: bool,
     rows_max: usize,
 ) -> rusqlite::Result<Vec<crate::ledger::Row>> {
     let mut rows = Vec::new();
     for state in &browse.states {
-        let (mut sql, mut values) = select(ROW_COLUMNS, *state, browse);
+        let (mut sql, mut values) = select(ROW_COLUMNS, *state, browse, narrow);
         if let Some(spot) = from {
             beyond(&mut sql, &mut values, browse, spot, back);
         }
@@ -205,9 +222,19 @@ fn side(
     Ok(rows)
 }
 
-/// The text up to its conditions. A narrow GUID wants the key's own index: `+` keeps the state's index out of it.
-fn select(columns: &str, state: State, browse: &Browse) -> (String, Values) {
-    let plus = if browse.guid_prefix.is_some() { "+" } else { "" };
+/// Whether so few rows begin with the prefix that the key's own index finds them sooner than the state's.
+fn is_narrow(con: &Connection, browse: &Browse) -> rusqlite::Result<bool> {
+    let Some(prefix) = &browse.guid_prefix else { return Ok(false) };
+    let end = super::statements::after_prefix(prefix);
+    let rows: i64 = con
+        .prepare_cached(NARROW)?
+        .query_row(params![prefix, end, limits::NARROW_ROWS_MAX], |row| row.get(0))?;
+    Ok(rows < limits::NARROW_ROWS_MAX)
+}
+
+/// The text up to its conditions. `+` keeps the state's index out of it, for the key's own one.
+fn select(columns: &str, state: State, browse: &Browse, narrow: bool) -> (String, Values) {
+    let plus = if narrow { "+" } else { "" };
     let mut sql = format!("SELECT {columns}\n  FROM tx\n WHERE {plus}state = '{state}'");
     let mut values: Values = Vec::new();
     let mut also = |clause: &str, value: String| {
@@ -274,10 +301,19 @@ fn order(sql: &mut String, values: &mut Values, browse: &Browse, back: bool, row
 }
 
 /// How many rows there are, or stand before a spot. All rows of a state are counted by triggers; a part of them is counted in its index.
-fn tally(con: &Connection, browse: &Browse, before: Option<&Spot>) -> rusqlite::Result<u64> {
+fn tally(con: &Connection, look: Look<'_>, before: Option<&Spot>) -> rusqlite::Result<u64> {
+    let Look { browse, narrow } = look;
+    let kept = if before.is_none() { Some(counts_within(con)?) } else { None };
     let mut total = 0;
-    for state in &browse.states {
-        let (mut sql, mut values) = select("count(*)", *state, browse);
+    for (at, state) in State::ALL.into_iter().enumerate() {
+        if !browse.states.contains(&state) {
+            continue;
+        }
+        if let Some(counts) = kept.as_ref().filter(|_| browse.is_whole(state)) {
+            total += counts.rows[at];
+            continue;
+        }
+        let (mut sql, mut values) = select("count(*)", state, browse, narrow);
         if let Some(spot) = before {
             beyond(&mut sql, &mut values, browse, spot, true);
         }

@@ -281,7 +281,7 @@ fn the_rows_of_a_run_are_shown_as_they_are_after_it() {
     rig.confirm("");
     assert_eq!(rig.app.runs[0].sum().left, 2);
     let unknown = State::ALL.iter().position(|state| *state == State::Unknown).unwrap();
-    assert_eq!(rig.app.numbers.as_ref().unwrap().0.counts.rows[unknown], 4);
+    assert_eq!(rig.app.counts.as_ref().unwrap().rows[unknown], 4);
 }
 
 /// An outbox with orders that wait, and the receiver on the other side.
