@@ -23,14 +23,16 @@
 //! channel → framing → telegram → engine::relay → ledger.claim → core.transfer (one call) → ledger.record → telegram → channel
 //!                                    └ decide (pure)
 //! ```
-//! Imports go downwards only: `state, guid, code, limits` ← `telegram, engine::decide` ← `clock, ledger, core_api, http_server` ← `engine`
-//! ← `server, outbox, console, cli` ← `main`. A test (`tests/suite/tidy.rs`) holds these walls.
+//! Imports go downwards only: `state, guid, code, limits, visible, unique_json` ← `telegram` ← `clock, ledger, core_api, http_server, channel` ←
+//! `engine` ← `server, outbox, console, cli, demo` ← `main`. A test (`tests/suite/tidy.rs`) reads this list and holds these walls.
 
+pub mod channel;
 pub mod cli;
 pub mod clock;
 pub mod code;
 pub mod console;
 pub mod core_api;
+pub mod demo;
 pub mod engine;
 pub mod guid;
 pub mod http_server;
@@ -40,4 +42,5 @@ pub mod outbox;
 pub mod server;
 pub mod state;
 pub mod telegram;
+mod unique_json;
 pub mod visible;

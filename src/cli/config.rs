@@ -9,8 +9,8 @@ use toml::de::{DeTable, DeValue};
 
 use super::args::{Failure, Usage};
 
-/// Options that make no sense in a file: they name the file itself, or one row.
-const NOT_IN_A_FILE: [&str; 5] = ["config", "serve", "help", "version", "guid"];
+/// Options that make no sense in a file: they name the file itself, or one row, or show what is to be asked for each time.
+const NOT_IN_A_FILE: [&str; 7] = ["config", "serve", "help", "version", "guid", "raw", "reveal"];
 
 /// `command` with the values of the file that the arguments (or `ONCEGATE_CONFIG`) name as defaults. No file named: unchanged.
 pub(super) fn with_file(command: Command, arguments: &[OsString]) -> Result<Command, Failure> {
@@ -24,9 +24,13 @@ pub(super) fn with_file(command: Command, arguments: &[OsString]) -> Result<Comm
     for (key, value) in table.get_ref() {
         let line = text[..key.span().start].matches('\n').count() + 1;
         let name = key.get_ref().to_string();
-        let known = options(&command).any(|option| option == name);
-        if !known {
+        let Some(option) = options(&command).find(|option| option.get_long() == Some(&name)) else {
             return Err(usage(format!("line {line}: there is no option {name:?}")));
+        };
+        let boolean = matches!(value.get_ref(), DeValue::Boolean(_));
+        if boolean != matches!(option.get_action(), ArgAction::SetTrue) {
+            let wanted = if boolean { "takes a value" } else { "is true or false" };
+            return Err(usage(format!("line {line}: {name} {wanted}")));
         }
         let words = words(value.get_ref()).ok_or_else(|| {
             usage(format!("line {line}: the value of {name} must be text, a number, true or false"))
@@ -50,12 +54,16 @@ fn named(arguments: &[OsString]) -> Option<PathBuf> {
     std::env::var_os("ONCEGATE_CONFIG").filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
-/// The names of all options of the program: one file serves all commands.
-fn options(command: &Command) -> impl Iterator<Item = String> {
-    let own = command.get_arguments().filter_map(Arg::get_long);
-    let subs = command.get_subcommands().flat_map(|sub| options(sub).collect::<Vec<_>>());
-    let all: Vec<String> = own.map(str::to_owned).chain(subs).collect();
-    all.into_iter().filter(|name| !NOT_IN_A_FILE.contains(&name.as_str()))
+/// Whether a command takes a file: the simulated core and the demo, whose `--listen` and `--db` are other things, do not.
+fn takes_a_file(command: &Command) -> bool {
+    command.get_arguments().any(|arg| arg.get_long() == Some("config"))
+}
+
+/// All options of the commands that take a file: one file serves them all.
+fn options(command: &Command) -> Box<dyn Iterator<Item = &Arg> + '_> {
+    let own = command.get_arguments().filter(|_| takes_a_file(command));
+    let own = own.filter(|arg| arg.get_long().is_some_and(|long| !NOT_IN_A_FILE.contains(&long)));
+    Box::new(own.chain(command.get_subcommands().flat_map(options)))
 }
 
 fn words(value: &DeValue<'_>) -> Option<Vec<String>> {
@@ -72,8 +80,10 @@ fn words(value: &DeValue<'_>) -> Option<Vec<String>> {
 }
 
 fn with_defaults(command: Command, values: &[(String, Vec<String>)]) -> Command {
+    let taken = takes_a_file(&command);
     let command = command.mut_args(|arg| {
-        let own = arg.get_long().and_then(|long| values.iter().find(|(name, _)| name == long));
+        let given = arg.get_long().filter(|long| taken && !NOT_IN_A_FILE.contains(long));
+        let own = given.and_then(|long| values.iter().find(|(name, _)| name == long));
         match own {
             Some((_, words)) if matches!(arg.get_action(), ArgAction::SetTrue) => {
                 let yes = if words == &["true"] { "true" } else { "false" };

@@ -12,9 +12,15 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 pub mod args;
 mod config;
 mod console;
+mod core;
+mod demo;
+mod fields;
+mod look;
 mod out;
 mod routines;
+mod send;
 mod serve;
+mod show;
 
 use crate::outbox;
 use args::{Failure, Usage};
@@ -28,7 +34,7 @@ Examples:
   oncegate resolve --db relay.db --core http://127.0.0.1:9201
   oncegate reprocess --db relay.db --core http://127.0.0.1:9201
 
-Every option can stand in a TOML file (--config FILE, the option's own name as key) and in the environment
+Every option can stand in a TOML file (--config FILE, the option's own name as key) and in the environment \
 (ONCEGATE_ and the name in capitals, with _ for -). The command line wins over the environment, the environment over the file.
 
 Exit codes: 0 done, 1 it could not be done, 2 usage, 3 it ran and something is left.";
@@ -47,6 +53,18 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// See it work: a core that misbehaves, channels that resend, and no double payment
+    Demo(demo::DemoArgs),
+    /// Run a simulated core, for drills: not idempotent, and it misbehaves on command
+    Core(core::CoreArgs),
+    /// Send one telegram to a relay and show the reply
+    Send(send::SendArgs),
+    /// List transfers: what is stuck, or by state, age and GUID
+    List(look::ListArgs),
+    /// Show one transfer: what is true of it, what to do next, its telegrams and history
+    Show(show::ShowArgs),
+    /// Count transfers by state, with the age of the oldest
+    Counts(look::CountsArgs),
     /// Settle UNKNOWN transfers by asking the core; never sends one
     Resolve(routines::ResolveArgs),
     /// Send again what was certainly never sent (FAILED, E902), under the same GUID
@@ -87,6 +105,12 @@ fn parse(arguments: Vec<OsString>) -> Result<Cli, Failure> {
 
 fn run(cli: Cli) -> Result<ExitCode, Failure> {
     match cli.command {
+        Some(Command::Demo(args)) => demo::demo(&args),
+        Some(Command::Core(args)) => core::core(&args),
+        Some(Command::Send(args)) => send::send(&args),
+        Some(Command::List(args)) => look::list(&args),
+        Some(Command::Show(args)) => show::show(&args),
+        Some(Command::Counts(args)) => look::counts(&args),
         Some(Command::Resolve(args)) => routines::resolve(&args),
         Some(Command::Reprocess(args)) => routines::reprocess(&args),
         Some(Command::Purge(args)) => routines::purge(&args),

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::args::{ConfigArg, CoreArgs, Failure, LayoutArg, Usage, seconds};
-use super::out::Out;
+use super::out::{Out, json_line};
 use crate::clock::{Clock, SystemClock};
 use crate::core_api::CoreUrl;
 use crate::engine::purge::Purge;
@@ -174,15 +174,18 @@ pub(super) fn reprocess(args: &ReprocessArgs) -> Result<ExitCode, Failure> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let (ledger, core) =
         (args.common.open(&clock)?, args.calls.client(&args.core, &layout, &clock)?);
-    let owner = LockFiles::beside(&args.common.db)
-        .take(OwnerId::new(std::process::id(), clock.now(), 0))
+    let owner = OwnerId::new(std::process::id(), clock.now(), 0);
+    // A dry run claims nothing and leaves nothing beside the ledger.
+    let lock = (!args.common.dry_run)
+        .then(|| LockFiles::beside(&args.common.db).take(owner.clone()))
+        .transpose()
         .map_err(Failure::failed)?;
     let routine = Reprocess {
         ledger: &ledger,
         core: &core,
         layout: &layout,
         clock: &*clock,
-        owner: owner.id().clone(),
+        owner,
         attempts_max: args.max_attempts,
         keep_going: args.keep_going,
         operator: args.common.operator(),
@@ -204,8 +207,10 @@ pub(super) fn reprocess(args: &ReprocessArgs) -> Result<ExitCode, Failure> {
         report.end(&counts, sum.done == sum.examined)
     };
     // A claim whose result could not be recorded stays; then the file has to stay too, to prove that its owner is dead.
-    if crate::server::holds_nothing(&ledger, owner.id()) {
-        owner.leave().map_err(Failure::failed)?;
+    if let Some(lock) = lock
+        && crate::server::holds_nothing(&ledger, lock.id())
+    {
+        lock.leave().map_err(Failure::failed)?;
     }
     ended
 }
@@ -314,7 +319,7 @@ impl Report {
 
     fn line(&mut self, guid: &Guid, result: &str, reason: &str) {
         let text = if self.json {
-            json!({"guid": guid.as_str(), "result": result, "reason": reason}).to_string()
+            json_line(&json!({"guid": guid.as_str(), "result": result, "reason": reason}))
         } else {
             format!("{:<30}  {result:<8}  {}", visible(guid.as_str()), visible(reason))
                 .trim_end()

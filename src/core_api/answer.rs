@@ -3,15 +3,13 @@
 //! Definite is only a listed status with a framed body that says what it has to. Everything else is "not an answer", told in the words of
 //! [`Seen`]. Knows no sockets and no time.
 
-use std::fmt;
-
-use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
 use super::{Inquiry, Seen, Transfer};
 use crate::code::{Code, CoreCode};
 use crate::limits::SEEN_BYTES_MAX;
 use crate::telegram::{Layout, ReplyBody, Request};
+use crate::unique_json::UniqueObject;
 
 /// Statuses that can be definite. On any other the body is looked at for the history alone.
 const LISTED: [u16; 5] = [200, 201, 400, 422, 404];
@@ -85,8 +83,8 @@ impl Answer {
         if !self.framed {
             return Err(self.as_seen("half an answer: a body without a length", request));
         }
-        match serde_json::from_slice::<UniqueKeys>(&self.body) {
-            Ok(UniqueKeys(object)) => Ok(object),
+        match serde_json::from_slice::<UniqueObject>(&self.body) {
+            Ok(UniqueObject(object)) => Ok(object),
             Err(e) if e.is_data() => {
                 Err(self.as_seen(&format!("no usable JSON object ({e})"), request))
             }
@@ -119,35 +117,4 @@ fn without_ours(body: &str, request: &Request) -> String {
 
 fn one_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
-}
-
-/// A JSON object that has each of its keys once. Of two `guid` keys one parser takes the first, another the last; such an answer could be
-/// read as ours and as another's.
-struct UniqueKeys(Map<String, Value>);
-
-impl<'de> Deserialize<'de> for UniqueKeys {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<UniqueKeys, D::Error> {
-        from.deserialize_map(UniqueKeysVisitor)
-    }
-}
-
-struct UniqueKeysVisitor;
-
-impl<'de> Visitor<'de> for UniqueKeysVisitor {
-    type Value = UniqueKeys;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a JSON object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<UniqueKeys, A::Error> {
-        let mut object = Map::new();
-        while let Some((key, value)) = entries.next_entry::<String, Value>()? {
-            if object.contains_key(&key) {
-                return Err(A::Error::custom("a key stands twice"));
-            }
-            object.insert(key, value);
-        }
-        Ok(UniqueKeys(object))
-    }
 }

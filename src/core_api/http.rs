@@ -167,7 +167,7 @@ impl HttpCore {
         line.wire.begin();
         let heard = match send(&line.agent) {
             Ok(response) => {
-                assert!(line.wire.call().sent, "an answer came over a wire that saw no request");
+                stop_unless_watched(line.wire.call());
                 self.listen(response, &line.wire)
             }
             Err(e) => self.failed(&e, line.wire.call()),
@@ -316,6 +316,17 @@ impl HttpCore {
         };
         let agent = Agent::with_parts(self.agent_config.clone(), dial, NoLookup);
         Line { agent, wire, idle_since: Duration::ZERO }
+    }
+}
+
+/// An answer to a request that the wire never saw means that the wire is not watched. Then "not sent" may be a lie, and a lie of
+/// that kind pays twice: the whole process stops, not only this thread.
+fn stop_unless_watched(call: Call) {
+    if !call.sent {
+        tracing::error!(
+            "an answer came over a wire that saw no request: what was sent is not known any more"
+        );
+        std::process::abort();
     }
 }
 

@@ -59,7 +59,7 @@ pub struct Seen(pub String);
 pub trait Core: Send + Sync {
     /// Calls the core once for this request; never repeats, follows or retries anything.
     /// Returns after connect and read timeout at the latest, and one more read timeout if the core does not even take the request's bytes.
-    /// A panic in it means that the wire is not watched: the process must stop.
+    /// A panic ends only the calling thread, and the claim it holds is given up to the sweep.
     fn transfer(&self, request: &Request) -> Transfer;
 
     /// Asks the core whether it has this request's transfer. Moves nothing.

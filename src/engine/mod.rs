@@ -18,6 +18,7 @@ pub mod purge;
 pub mod relay;
 pub mod reprocess;
 pub mod resolve;
+pub mod view;
 
 /// Asks a routine to stop after the row in hand. Clones share one wish.
 #[derive(Clone, Debug, Default)]

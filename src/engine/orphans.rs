@@ -170,7 +170,7 @@ impl Sweep<'_> {
     }
 
     fn of(&self, row: &Row, why: String) -> Orphan {
-        let code = if row.state == State::Received { Code::NotSent } else { Code::Unknown };
+        let code = Orphan::becomes(row.state).map_or(Code::Unknown, |(_, code)| code);
         let request = self.layout.decode_request(&row.request).ok();
         let reply = request.map(|r| self.layout.error_reply(&r, code, self.clock.now()));
         let trail =

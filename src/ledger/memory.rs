@@ -8,8 +8,7 @@ use chrono::{DateTime, Utc};
 
 use super::{
     CallResult, Claim, ClaimFailed, Claimed, ClaimedAgain, Counts, Found, HistoryLine, Ledger,
-    LedgerError, Orphan, Outline, Purge, Query, Record, Recorded, Row, Settle, Settled, Trail,
-    ledger_time,
+    LedgerError, Orphan, Outline, Purge, Query, Record, Recorded, Row, Settle, Trail, ledger_time,
 };
 use crate::clock::Clock;
 use crate::code::Code;
@@ -187,10 +186,7 @@ impl Ledger for MemoryLedger {
         if !matches {
             return Ok(tables.moved_on(&settle.guid));
         }
-        let (to, code) = match settle.result {
-            Settled::Known => (State::Done, Code::Done),
-            Settled::Absent => (State::Failed, Code::NotSent),
-        };
+        let (to, code) = settle.result.becomes();
         tables.change(&now, &settle.guid, (to, code), Some(settle.response.clone()));
         let states = (State::Unknown, Some(to));
         tables.remember(&now, &settle.guid, states, settle.attempt, &settle.trail);
@@ -202,11 +198,7 @@ impl Ledger for MemoryLedger {
         let mut tables = self.tables();
         let mut swept = Vec::new();
         for orphan in orphans {
-            let (to, code) = match orphan.from {
-                State::Sent => (State::Unknown, Code::Unknown),
-                State::Received => (State::Failed, Code::NotSent),
-                State::Done | State::Unknown | State::Failed => continue,
-            };
+            let Some((to, code)) = Orphan::becomes(orphan.from) else { continue };
             let as_seen = tables.tx.get(&orphan.guid).is_some_and(|row| {
                 row.state == orphan.from
                     && row.attempt == orphan.attempt

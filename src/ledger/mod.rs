@@ -202,6 +202,17 @@ pub enum Settled {
     Absent,
 }
 
+impl Settled {
+    /// The state it leads to, and the code that goes with it.
+    #[must_use]
+    pub const fn becomes(self) -> (State, Code) {
+        match self {
+            Settled::Known => (State::Done, Code::Done),
+            Settled::Absent => (State::Failed, Code::NotSent),
+        }
+    }
+}
+
 /// A row whose claimant is proven dead, has given it up, or (where nobody is named) is old.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Orphan {
@@ -219,6 +230,20 @@ pub struct Orphan {
     pub response: Option<Vec<u8>>,
     /// What is known of the owner.
     pub trail: Trail,
+}
+
+impl Orphan {
+    /// What a row of this state turns into and the code that goes with it; none if such a row is never swept.
+    #[must_use]
+    pub const fn becomes(from: State) -> Option<(State, Code)> {
+        match from {
+            // Its call may have been made.
+            State::Sent => Some((State::Unknown, Code::Unknown)),
+            // It was certainly not sent.
+            State::Received => Some((State::Failed, Code::NotSent)),
+            State::Done | State::Unknown | State::Failed => None,
+        }
+    }
 }
 
 /// Which DONE rows a purge takes.

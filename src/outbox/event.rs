@@ -2,14 +2,12 @@
 //!
 //! Pure: knows JSON, no stores and no sockets.
 
-use std::fmt;
-
-use serde::de::{Deserializer, Error, MapAccess, Visitor};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::OutboxError;
 use crate::limits::{EVENT_ID_BYTES_MAX, EVENT_QTY_MAX};
+use crate::unique_json::UniqueObject;
 
 /// An order on its way: plain data, which every function of this module checks before it uses it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -91,37 +89,7 @@ pub(super) fn exactly<'a, const N: usize>(
 
 /// The fields of a JSON object whose keys are all different, or what the text is instead.
 pub(super) fn parse_object(text: &[u8]) -> Result<Map<String, Value>, String> {
-    serde_json::from_slice::<Object>(text)
+    serde_json::from_slice::<UniqueObject>(text)
         .map(|object| object.0)
         .map_err(|error| format!("not a JSON object as agreed: {error}"))
-}
-
-/// A JSON object. serde's own map would keep the last of two equal keys and say nothing.
-struct Object(Map<String, Value>);
-
-impl<'de> Deserialize<'de> for Object {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Object, D::Error> {
-        deserializer.deserialize_map(Fields)
-    }
-}
-
-struct Fields;
-
-impl<'de> Visitor<'de> for Fields {
-    type Value = Object;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Object, A::Error> {
-        let mut fields = Map::new();
-        while let Some((key, value)) = access.next_entry::<String, Value>()? {
-            if fields.contains_key(&key) {
-                return Err(A::Error::custom(format_args!("the key {key:?} stands there twice")));
-            }
-            fields.insert(key, value);
-        }
-        Ok(Object(fields))
-    }
 }

@@ -144,10 +144,14 @@ impl Request {
         &self.transaction.call
     }
 
-    /// The field that its transaction names as the amount, for screens.
+    /// The field that its transaction names as the amount, for screens; none if that field is to be masked.
     #[must_use]
     pub fn amount(&self) -> Option<u64> {
         let name = self.transaction.amount.as_deref()?;
+        let field = self.transaction.request.fields.iter().find(|field| field.name == name)?;
+        if field.sensitive {
+            return None;
+        }
         self.fields.get(name).and_then(Value::as_u64)
     }
 

@@ -126,7 +126,7 @@ fn done_is_only_a_framed_well_formed_answer_for_this_guid() {
     check(
         "two guids",
         says(http("200 OK", &twice)),
-        "unknown: HTTP 200, no usable JSON object (a key stands twice…",
+        "unknown: HTTP 200, no usable JSON object (the key \"guid\" stands there twice…",
     );
     check(
         "a field is missing",
@@ -282,7 +282,7 @@ fn a_refusal_is_only_a_400_or_422_with_a_json_object() {
     check(
         "two codes",
         says(http("422 Unprocessable", r#"{"code":"C051","code":"C052"}"#)),
-        "unknown: HTTP 422, no usable JSON object (a key stands twice…",
+        "unknown: HTTP 422, no usable JSON object (the key \"code\" stands there twice…",
     );
 }
 

@@ -1,9 +1,11 @@
 //! The integration tests, one binary: a module per part of the product.
 
+mod cli;
 mod conformance;
 mod console;
 mod core_client;
 mod crash;
+mod docs;
 mod http_server;
 mod layouts;
 mod ledger_model;
@@ -15,3 +17,4 @@ mod simulated_core;
 mod sqlite_ledger;
 mod support;
 mod telegram;
+mod tidy;

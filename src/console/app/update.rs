@@ -471,6 +471,8 @@ impl App {
     pub(super) fn reload(&mut self) -> Vec<Effect> {
         (self.list.cursor, self.list.spot, self.list.top) = (None, None, 0);
         (self.list.range, self.list.by_hand) = (None, true);
+        // Rows of another filter under the name of the new one would be a lie, however short.
+        (self.list.lines, self.list.as_of) = (Lines::default(), None);
         self.ask_lines()
     }
 

@@ -90,7 +90,11 @@ impl Ballast {
 
     /// Whether something new may begin.
     pub(super) fn allows_claims(&mut self) -> bool {
-        if !self.laid_here || matches!(self.told, Some(BallastNews::Impossible(_))) || self.lies() {
+        // A short one is not used up: a relay that started with us filled the file that we then gave its name, and will end it.
+        if !self.laid_here
+            || matches!(self.told, Some(BallastNews::Impossible(_)))
+            || self.path.exists()
+        {
             return true;
         }
         // Another relay of this ledger may have used it.
@@ -216,6 +220,19 @@ mod tests {
         assert!(theirs.release());
         assert!(!ours.allows_claims());
         assert_eq!(*heard.lock().unwrap(), [BallastNews::Laid, BallastNews::NoRoom]);
+    }
+
+    /// Two relays that started at once filled the same unfinished file. The first to end gave it its name while the other had
+    /// just begun, saw that it was short, and told its channels E909 on a disk with room for everything.
+    #[test]
+    fn one_that_another_relay_still_fills_is_no_sign_of_a_full_disk() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut ballast, heard) = ballast(dir.path());
+        fs::write(dir.path().join("l.db.ballast"), b"begun").unwrap();
+        assert!(ballast.allows_claims());
+        ballast.look_after();
+        assert!(ballast.lies(), "what nobody ends is laid anew");
+        assert_eq!(*heard.lock().unwrap(), [BallastNews::Laid]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The ledger on SQLite: WAL, `synchronous=FULL`, one writer thread with group commit, a few readers.
 //!
-//! [`open`] makes sure that a file is a ledger, [`writer`] commits, [`ballast`] keeps room for results, [`statements`] has every
+//! [`open`] makes sure that a file is a ledger, `writer` commits, `ballast` keeps room for results, `statements` has every
 //! SQL text of the trait's methods.
 //! Knows no telegram.
 

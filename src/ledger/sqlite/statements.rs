@@ -14,7 +14,7 @@ use crate::code::Code;
 use crate::guid::{Attempt, Guid};
 use crate::ledger::{
     Claim, ClaimFailed, Claimed, ClaimedAgain, Counts, Found, HistoryLine, Orphan, Outline,
-    OwnerId, Purge, Query, Record, Recorded, Row, Settle, Settled, Trail, ledger_time,
+    OwnerId, Purge, Query, Record, Recorded, Row, Settle, Trail, ledger_time,
 };
 use crate::limits;
 use crate::state::State;
@@ -207,10 +207,7 @@ pub(super) fn record(con: &Connection, record: &Record, now: &str) -> rusqlite::
 
 pub(super) fn settle(con: &Connection, settle: &Settle, now: &str) -> rusqlite::Result<Recorded> {
     let (guid, attempt) = (&settle.guid, settle.attempt);
-    let (to, code) = match settle.result {
-        Settled::Known => (State::Done, Code::Done),
-        Settled::Absent => (State::Failed, Code::NotSent),
-    };
+    let (to, code) = settle.result.becomes();
     let states = (State::Unknown, to);
     if !change(con, guid, attempt, states, code, Some(&settle.response), now)? {
         return Ok(match find(con, guid)? {
@@ -230,11 +227,7 @@ pub(super) fn sweep(
 ) -> rusqlite::Result<Vec<Guid>> {
     let mut swept = Vec::new();
     for orphan in orphans {
-        let (to, code) = match orphan.from {
-            State::Sent => (State::Unknown, Code::Unknown),
-            State::Received => (State::Failed, Code::NotSent),
-            State::Done | State::Unknown | State::Failed => continue,
-        };
+        let Some((to, code)) = Orphan::becomes(orphan.from) else { continue };
         let changed = con.prepare_cached(SWEEP)?.execute(params![
             orphan.guid.as_str(),
             orphan.attempt.0,

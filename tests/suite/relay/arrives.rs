@@ -120,7 +120,9 @@ fn one_guid_at_once_on_two_relays_of_one_ledger_is_sent_once() {
     for (telegram, attempts) in new.iter().map(|t| (t, 1)).chain(failed.iter().map(|t| (t, 2))) {
         let codes = &codes.lock().unwrap()[&telegram.guid];
         assert!(codes.contains(&"0000".to_owned()), "{codes:?}");
-        assert!(codes.iter().all(|code| code == "0000" || code == "E903"), "{codes:?}");
+        // E909: on a slow disk one relay may wait for the other's lock for longer than a claim waits.
+        let told = ["0000", "E903", "E909"];
+        assert!(codes.iter().all(|code| told.contains(&code.as_str())), "{codes:?}");
         assert_eq!(world.core.calls(&telegram.guid), 1, "{codes:?}");
         assert_eq!(world.ledger.told(&telegram.guid), format!("DONE 0000 {attempts}"));
     }

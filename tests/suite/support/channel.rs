@@ -176,6 +176,14 @@ impl Channel {
         Ok(telegram)
     }
 
+    /// Whether something has come; does not wait.
+    pub fn has_something_to_read(&self) -> bool {
+        self.0.set_nonblocking(true).expect("a socket option");
+        let come = self.0.peek(&mut [0]).is_ok();
+        self.0.set_nonblocking(false).expect("a socket option");
+        come
+    }
+
     /// The other side has closed, in order or with a reset, and has said nothing more.
     pub fn is_closed_without_a_word(&mut self) -> bool {
         match self.0.read(&mut [0; 100]) {

@@ -175,7 +175,7 @@ impl Site {
         let trick = if honest { "" } else { &trick };
         let (posts, answer) = conduct(trick, &guid);
         if trick == "LATE" {
-            std::thread::sleep(self.slow);
+            std::thread::park_timeout(self.slow);
         }
         if posts && arrived.elapsed() < LATE_MAX {
             self.change(|books| *books.effects.entry(guid).or_default() += 1);
@@ -183,7 +183,7 @@ impl Site {
             return Answer::Json(503, json!({"code": "LATE"}));
         }
         match trick {
-            "SLOW" => std::thread::sleep(self.slow),
+            "SLOW" => std::thread::park_timeout(self.slow),
             "HOLD" => self.wait_for_release(),
             _ => {}
         }
@@ -307,7 +307,7 @@ fn say(mut stream: &TcpStream, path: &str, answer: Answer, site: &Site) -> Optio
         Answer::Drip(body) => {
             for byte in http(200, "", &body) {
                 stream.write_all(&[byte]).ok()?;
-                std::thread::sleep(site.slow / 20);
+                std::thread::park_timeout(site.slow / 20);
             }
             Some(())
         }
