@@ -59,7 +59,7 @@ CREATE TABLE IF NOT EXISTS history (
     from_state TEXT,
     to_state   TEXT,                -- NULL: purged
     attempt    INTEGER,
-    cause      TEXT NOT NULL,       -- relay, orphan, resolve, reprocess, purge
+    cause      TEXT NOT NULL,       -- relay, orphan, resolve, reprocess, purge; note, reveal
     who        TEXT NOT NULL,       -- user@host, or relay
     reason     TEXT,                -- the operator's
     seen       TEXT                 -- what was seen of the core

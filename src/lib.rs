@@ -33,6 +33,7 @@ pub mod channel;
 pub mod cli;
 pub mod clock;
 pub mod code;
+pub mod console;
 pub mod core_api;
 pub mod demo;
 pub mod engine;

@@ -239,6 +239,57 @@ pub const CORE_LATE_MAX_S: &str = "60";
 /// What `--orphan-after` is beyond the two timeouts, unless configured.
 pub const ORPHAN_MARGIN_S: u64 = 30;
 
+/// Reasons that the overview shows: what is rarer is found by filter.
+pub const REASONS_MAX: usize = 8;
+
+/// Lines of operators' work that the overview shows.
+pub const LAST_LINES_MAX: usize = 8;
+
+/// The newest lines of history that the overview looks through for rates and reasons: bounds the read transaction to some ten milliseconds.
+pub const SURVEY_LINES_MAX: i64 = 20_000;
+
+/// Rows that a console's window loads: some screens up and down, so that paging is felt as instant.
+pub const WINDOW_ROWS: usize = 400;
+
+/// Rows that can be marked, and so rows of one plan. A person can't answer for more at once; `oncegate resolve` and its like have no such bound.
+pub const MARKS_MAX: usize = 100_000;
+
+/// Lines of history that the console loads at once.
+pub const TRAIL_ROWS: usize = 500;
+
+/// Between two looks at whether the ledger has changed: quick enough for eyes, and it costs a look at the WAL's index.
+pub const WATCH_PAUSE: Duration = Duration::from_millis(500);
+
+/// A refresh that took long is not repeated before so many times its cost has passed: the console never takes more than a tenth of a reader.
+pub const REFRESH_REST_FACTOR: u32 = 10;
+
+/// What OSC 52 may carry: terminals cut or drop more (limits from 75 KB on are known), and a cut copy would be a wrong one.
+pub const COPY_BYTES_MAX: usize = 74_994;
+
+/// Rows that one export writes.
+pub const EXPORT_ROWS_MAX: usize = MARKS_MAX;
+
+/// The longest text that an operator types: a reason, a note, a filter.
+pub const TYPED_CHARS_MAX: usize = 200;
+
+/// Runs that go at the same time in one console.
+pub const RUNS_MAX: usize = 4;
+
+/// Lines of a run that are kept for the screen.
+pub const RUN_LINES_MAX: usize = MARKS_MAX;
+
+/// A paste whose end does not come within this time has ended: a lost end mark must not swallow the keyboard.
+pub const PASTE_SILENCE: Duration = Duration::from_millis(400);
+
+/// How long an ESC may stand alone before it is the key Esc and not the beginning of a sequence.
+pub const ESCAPE_SILENCE: Duration = Duration::from_millis(60);
+
+/// Between two looks at whether the terminal is still there.
+pub const HANG_UP_PAUSE: Duration = Duration::from_millis(500);
+
+/// How long after a signal the console may take to leave by itself.
+pub const CONSOLE_LEAVE: Duration = Duration::from_secs(2);
+
 /// Threads of a simulated core: its calls wait, they don't compute.
 pub const SIMULATED_THREADS: usize = 2;
 
@@ -262,3 +313,9 @@ pub const CLOCK_NOTES_MAX: usize = 1_000;
 
 /// How often a note on the clock is tried anew because others were quicker: each of them has noted the same jump.
 pub const CLOCK_NOTE_TRIES_MAX: usize = 5;
+
+/// Waiting events that the console shows: a person reads the head of a queue, the count tells the rest.
+pub const OUTBOX_SHOWN_MAX: usize = 400;
+
+/// Rows that begin with a GUID prefix and are still sorted at once: below that the key's index is quicker than the state's.
+pub const NARROW_ROWS_MAX: i64 = 2_000;

@@ -11,6 +11,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub mod args;
 mod config;
+mod console;
 mod core;
 mod demo;
 mod fields;
@@ -27,6 +28,7 @@ use args::{Failure, Usage};
 const EXAMPLES: &str = "\
 Examples:
   oncegate demo                                     see it work, no set-up
+  oncegate --db relay.db --core http://127.0.0.1:9201   the console: what is stuck, and settle it
   oncegate --serve --db relay.db --core http://127.0.0.1:9201
   oncegate list --db relay.db                       what is stuck
   oncegate resolve --db relay.db --core http://127.0.0.1:9201
@@ -45,6 +47,8 @@ struct Cli {
     command: Option<Command>,
     #[command(flatten)]
     serve: serve::ServeArgs,
+    #[command(flatten)]
+    console: console::ConsoleArgs,
 }
 
 #[derive(Debug, Subcommand)]
@@ -112,7 +116,7 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Some(Command::Purge(args)) => routines::purge(&args),
         Some(Command::Outbox(args)) => Ok(outbox::cli::run(&args)),
         None if cli.serve.serve => serve::serve(cli.serve),
-        None => Err(Usage::Text("what is it to do? `oncegate --help` shows it".to_owned()).into()),
+        None => console::open(&cli.serve, &cli.console),
     }
 }
 

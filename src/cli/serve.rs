@@ -26,10 +26,10 @@ pub(super) struct ServeArgs {
     pub(super) serve: bool,
     /// The ledger's file; created if it is missing
     #[arg(long, value_name = "PATH", env = "ONCEGATE_DB", hide_env = true)]
-    db: Option<PathBuf>,
+    pub(super) db: Option<PathBuf>,
     /// The core: `http://` or `https://`, host, port and a base path if it has one
     #[arg(long, value_name = "URL", env = "ONCEGATE_CORE", hide_env = true)]
-    core: Option<CoreUrl>,
+    pub(super) core: Option<CoreUrl>,
     /// Where channels connect with TCP (port 0: a free one; `off`: nowhere)
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9101", value_parser = address,
           env = "ONCEGATE_LISTEN", hide_env = true)]
@@ -42,9 +42,9 @@ pub(super) struct ServeArgs {
           env = "ONCEGATE_ADMIN", hide_env = true)]
     admin: Listen,
     #[command(flatten)]
-    calls: CoreArgs,
+    pub(super) calls: CoreArgs,
     #[command(flatten)]
-    layout: LayoutArg,
+    pub(super) layout: LayoutArg,
     /// Calls of the core at once; a telegram that would need one more gets E907
     #[arg(long, value_name = "N", default_value_t = limits::IN_FLIGHT_MAX, value_parser = positive,
           env = "ONCEGATE_MAX_IN_FLIGHT", hide_env = true)]

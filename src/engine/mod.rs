@@ -12,6 +12,7 @@ use crate::ledger::{Cause, Ledger, LedgerError, Outline, Query, Trail};
 
 pub mod age;
 pub mod decide;
+pub mod desk;
 pub mod gate;
 pub mod orphans;
 pub mod purge;

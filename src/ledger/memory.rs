@@ -17,6 +17,8 @@ use crate::guid::{Attempt, Guid};
 use crate::limits;
 use crate::state::State;
 
+mod survey;
+
 /// A ledger that forgets everything when it is dropped.
 pub struct MemoryLedger {
     clock: Arc<dyn Clock>,

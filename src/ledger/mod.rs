@@ -14,6 +14,7 @@ pub mod clock_note;
 pub mod memory;
 pub mod owner;
 pub mod sqlite;
+pub mod survey;
 
 pub use clock_note::{ClockLook, ClockNote};
 pub use owner::OwnerId;
@@ -299,6 +300,10 @@ pub enum Cause {
     Reprocess,
     /// The purge.
     Purge,
+    /// An operator's note; changes no state.
+    Note,
+    /// An operator's look at bytes that are masked; changes no state.
+    Reveal,
 }
 
 impl Cause {
@@ -311,6 +316,8 @@ impl Cause {
             Cause::Resolve => "resolve",
             Cause::Reprocess => "reprocess",
             Cause::Purge => "purge",
+            Cause::Note => "note",
+            Cause::Reveal => "reveal",
         }
     }
 }
@@ -330,7 +337,7 @@ pub struct HistoryLine {
     pub to_state: Option<String>,
     /// The attempt.
     pub attempt: Option<i64>,
-    /// relay, orphan, resolve, reprocess, purge.
+    /// relay, orphan, resolve, reprocess, purge; note and reveal change no state.
     pub cause: String,
     /// user@host, or relay.
     pub who: String,

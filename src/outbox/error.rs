@@ -80,7 +80,7 @@ impl OutboxError {
 }
 
 /// An error and its causes in one line.
-pub(super) fn chain(error: &dyn Error) -> String {
+pub(crate) fn chain(error: &dyn Error) -> String {
     let mut line = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {

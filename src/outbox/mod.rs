@@ -58,10 +58,12 @@ mod transaction;
 pub use crate::limits::OUTBOX_LIMIT_DEFAULT as LIMIT_DEFAULT;
 pub use dispatch::{Dispatched, Send, Stopped, dispatch, dispatch_all, dispatch_batch};
 pub use error::OutboxError;
+pub(crate) use error::chain;
 pub use event::{Event, parse_event, validate_event};
 pub use receiver::Receiver;
 pub use sender::{HttpSender, send_http};
 pub use sink::receive;
+pub(crate) use source::{BEFORE_ALL, pending_after};
 pub use source::{enqueue, enqueue_within, mark_sent, pending};
 pub use store::{Role, Status, open_existing, open_store, role_of, status};
 

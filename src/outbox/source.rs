@@ -20,7 +20,7 @@ const RELEASE: &str = "RELEASE oncegate_outbox";
 const ROLL_BACK_TO: &str = "ROLLBACK TO oncegate_outbox; RELEASE oncegate_outbox";
 
 /// Below every `seq` that AUTOINCREMENT gives.
-pub(super) const BEFORE_ALL: i64 = i64::MIN;
+pub(crate) const BEFORE_ALL: i64 = i64::MIN;
 
 /// Saves an order and the intent to send it, in one transaction: `orders` → `after-order` → `outbox` → `after-outbox` → COMMIT →
 /// `after-commit`. True: both rows are on disk. False: this id is there with the same quantity, nothing was changed (and no fault was
@@ -95,7 +95,7 @@ pub fn pending(con: &Connection, limit: usize) -> Result<Vec<Event>, OutboxError
 }
 
 /// As [`pending`], those after this `seq` only, with their `seq`.
-pub(super) fn pending_after(
+pub(crate) fn pending_after(
     con: &Connection,
     seq: i64,
     limit: usize,

@@ -133,7 +133,9 @@ fn options_of_help(help: &str) -> BTreeMap<String, Option<String>> {
 #[test]
 fn the_table_of_options_is_that_of_the_help() {
     let readme = document("README.md");
-    let rows = rows(section(&readme, "## Run a real relay"));
+    let mut all = rows(section(&readme, "## Run a real relay"));
+    all.extend(rows(section(&readme, "## The console")));
+    let rows = all;
     let help = options_of_help(run(&["--help"]).printed(0));
     let cell = |cell: &String| cell.trim_matches('`').to_owned();
     let named: BTreeSet<String> =

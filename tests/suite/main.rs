@@ -5,6 +5,7 @@ mod chaos;
 mod cli;
 mod clock_jumps;
 mod conformance;
+mod console;
 mod core_client;
 mod crash;
 mod docs;

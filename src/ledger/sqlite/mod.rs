@@ -25,6 +25,7 @@ mod clock;
 mod mark;
 pub mod open;
 mod statements;
+mod survey;
 mod writer;
 
 use ballast::{Ballast, Need};

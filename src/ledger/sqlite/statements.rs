@@ -19,7 +19,7 @@ use crate::ledger::{
 use crate::limits;
 use crate::state::State;
 
-const ROW_COLUMNS: &str =
+pub(super) const ROW_COLUMNS: &str =
     "guid, tx_code, state, rsp_code, request, response, attempts, updated_at, owner";
 
 const OUTLINE_COLUMNS: &str = "guid, state, rsp_code, attempts, updated_at, owner";
@@ -360,7 +360,7 @@ fn page_statement(columns: &str, state: State, query: &Query) -> (String, Vec<Bo
 }
 
 /// The first text after all that begin with `prefix`: a range is answered by the index, LIKE is not.
-fn after_prefix(prefix: &str) -> Option<String> {
+pub(super) fn after_prefix(prefix: &str) -> Option<String> {
     let mut chars: Vec<char> = prefix.chars().collect();
     while let Some(last) = chars.pop() {
         let next = (u32::from(last) + 1..=u32::from(char::MAX)).find_map(char::from_u32);
@@ -374,10 +374,17 @@ fn after_prefix(prefix: &str) -> Option<String> {
 
 pub(super) fn counts(con: &Connection) -> rusqlite::Result<Counts> {
     let snapshot = con.unchecked_transaction()?;
-    let kept = has_table(&snapshot, "tx_count")?;
+    let counts = counts_within(&snapshot)?;
+    snapshot.finish()?;
+    Ok(counts)
+}
+
+/// The counts as the caller's own transaction sees them.
+pub(super) fn counts_within(con: &Connection) -> rusqlite::Result<Counts> {
+    let kept = has_table(con, "tx_count")?;
     let mut counts = Counts::default();
     let sql = if kept { COUNTS } else { COUNTS_OF_A_BARE_LEDGER };
-    let mut statement = snapshot.prepare_cached(sql)?;
+    let mut statement = con.prepare_cached(sql)?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         let (word, n): (_, i64) = (text(row, 0)?, row.get(1)?);
@@ -387,11 +394,8 @@ pub(super) fn counts(con: &Connection) -> rusqlite::Result<Counts> {
     }
     for (at, state) in State::ALL.into_iter().enumerate().filter(|(_, s)| *s != State::Done) {
         let sql = format!("SELECT min(updated_at) FROM tx WHERE state = '{state}'");
-        counts.oldest[at] = snapshot.prepare_cached(&sql)?.query_row([], |row| text(row, 0))?;
+        counts.oldest[at] = con.prepare_cached(&sql)?.query_row([], |row| text(row, 0))?;
     }
-    drop(rows);
-    drop(statement);
-    snapshot.finish()?;
     Ok(counts)
 }
 
@@ -401,21 +405,22 @@ pub(super) fn history(con: &Connection, guid: &Guid) -> rusqlite::Result<Vec<His
     }
     let limit = i64::try_from(limits::HISTORY_LINES_MAX).unwrap_or(i64::MAX);
     let mut statement = con.prepare_cached(HISTORY)?;
-    let lines = statement.query_map(params![guid.as_str(), limit], |row| {
-        Ok(HistoryLine {
-            id: row.get(0)?,
-            at: row.get(1)?,
-            guid: Guid::from_ledger(row.get(2)?),
-            from_state: row.get(3)?,
-            to_state: row.get(4)?,
-            attempt: row.get(5)?,
-            cause: row.get(6)?,
-            who: row.get(7)?,
-            reason: row.get(8)?,
-            seen: row.get(9)?,
-        })
-    })?;
-    lines.collect()
+    statement.query_map(params![guid.as_str(), limit], line)?.collect()
+}
+
+pub(super) fn line(row: &rusqlite::Row<'_>) -> rusqlite::Result<HistoryLine> {
+    Ok(HistoryLine {
+        id: row.get(0)?,
+        at: row.get(1)?,
+        guid: Guid::from_ledger(row.get(2)?),
+        from_state: row.get(3)?,
+        to_state: row.get(4)?,
+        attempt: row.get(5)?,
+        cause: row.get(6)?,
+        who: row.get(7)?,
+        reason: row.get(8)?,
+        seen: row.get(9)?,
+    })
 }
 
 /// From where to where, under which attempt.
@@ -473,7 +478,7 @@ fn get(con: &Connection, guid: &Guid) -> rusqlite::Result<Option<Row>> {
 }
 
 /// Prepares a SELECT that names the column `owner`. A ledger that is only looked at may have no more than the eight columns.
-fn prepare<'a>(con: &'a Connection, sql: &str) -> rusqlite::Result<CachedStatement<'a>> {
+pub(super) fn prepare<'a>(con: &'a Connection, sql: &str) -> rusqlite::Result<CachedStatement<'a>> {
     con.prepare_cached(sql).or_else(|error| {
         let has_owner =
             con.prepare("SELECT 1 FROM pragma_table_info('tx') WHERE name = 'owner'")?.exists([])?;
@@ -485,7 +490,7 @@ pub(super) fn has_table(con: &Connection, name: &str) -> rusqlite::Result<bool> 
     con.prepare_cached(HAS_TABLE)?.exists([name])
 }
 
-fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<Row> {
+pub(super) fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<Row> {
     Ok(Row {
         guid: Guid::from_ledger(text(row, 0)?.unwrap_or_default()),
         tx_code: text(row, 1)?.unwrap_or_default(),

@@ -1,0 +1,768 @@
+//! What each action does.
+
+use std::collections::HashMap;
+
+use super::runs::Kind;
+use super::{
+    App, Ask, Edit, Effect, Export, Menu, MenuKind, Mode, Pane, Plans, Prompt, PromptKind,
+    RunState, Tab,
+};
+use crate::console::filter::{self, BadFilter, Filter};
+use crate::console::keys::{Action, TABLE};
+use crate::console::text::fill;
+use crate::console::theme::Theme;
+use crate::console::view::hex::ENCODINGS;
+use crate::console::words::Lang;
+use crate::engine::desk::{Act, Off, Shown, WhyNot};
+use crate::guid::Guid;
+use crate::ledger::survey::{Column, Part};
+use crate::limits;
+use crate::state::State;
+
+/// What the menu of states offers, in order; the first one is the default.
+pub const STATE_MENU: [Option<State>; 7] = [
+    None,
+    Some(State::Unknown),
+    Some(State::Failed),
+    Some(State::Sent),
+    Some(State::Received),
+    Some(State::Done),
+    None,
+];
+
+/// Commands beside the table's names.
+const COMMANDS: [&str; 4] = ["goto ", "theme ", "lang ", "filter "];
+
+/// The only command that begins so, or what all of them share.
+pub(super) fn completed(text: &str) -> Option<String> {
+    let names: Vec<&str> = TABLE
+        .iter()
+        .map(|binding| binding.name)
+        .chain(COMMANDS)
+        .filter(|name| name.starts_with(text))
+        .collect();
+    let first = *names.first()?;
+    let shared = (0..=first.len())
+        .rev()
+        .find(|end| names.iter().all(|name| name.starts_with(&first[..*end])))?;
+    Some(first[..shared].to_owned())
+}
+
+impl App {
+    /// Does it. An action that is off says why.
+    pub fn act(&mut self, action: Action) -> Vec<Effect> {
+        match action {
+            Action::Down => self.move_by(1),
+            Action::Up => self.move_by(-1),
+            Action::PageDown => self.move_by(self.step(1)),
+            Action::PageUp => self.move_by(-self.step(1)),
+            Action::HalfDown => self.move_by(self.step(2)),
+            Action::HalfUp => self.move_by(-self.step(2)),
+            Action::Top => self.move_to_end(false),
+            Action::Bottom => self.move_to_end(true),
+            Action::Left => self.move_byte(-1),
+            Action::Right => self.move_byte(1),
+            Action::NextPane => self.pane(1),
+            Action::PreviousPane => self.pane(Pane::ALL.len() - 1),
+            Action::Overview => self.show(Tab::Overview),
+            Action::Ledger => self.show(Tab::Ledger),
+            Action::Runs => self.show(Tab::Runs),
+            Action::Outbox => self.show(Tab::Outbox),
+            Action::History => self.show(Tab::History),
+            Action::Open => self.open_line(),
+            Action::Back => self.back(true),
+            Action::Quit => self.back(false),
+            Action::Filter => self.prompt(PromptKind::Filter),
+            Action::Command => self.prompt(PromptKind::Command),
+            Action::NextMatch => self.match_by(1),
+            Action::PreviousMatch => self.match_by(-1),
+            Action::FilterMenu => self.menu(MenuKind::Filter),
+            Action::Sort => self.sort(),
+            Action::Reverse => {
+                self.list.descending = !self.list.descending;
+                self.reload()
+            }
+            Action::Mark => self.mark(),
+            Action::Range => self.range(),
+            Action::MarkAll => self.ask_all(),
+            Action::MarkNone => {
+                self.list.marks.clear();
+                self.list.range = None;
+                self.list.by_hand = true;
+                self.ask_lines()
+            }
+            Action::Resolve => self.plan(Act::Resolve),
+            Action::Reprocess => self.plan(Act::Reprocess),
+            Action::Purge => self.plan(Act::Purge),
+            Action::Dispatch => self.plan_batch(),
+            Action::Note => self.note(),
+            Action::CopyGuid | Action::CopyHex | Action::CopyDecoded | Action::CopyAll => {
+                self.copy(action)
+            }
+            Action::Export => self.menu(MenuKind::Export),
+            Action::Reveal => self.reveal(),
+            Action::StopRun => self.stop_run(),
+            Action::Refresh => {
+                self.list.by_hand = true;
+                self.refresh()
+            }
+            _ => self.look(action),
+        }
+    }
+
+    /// Actions that change only how it looks.
+    fn look(&mut self, action: Action) -> Vec<Effect> {
+        match action {
+            Action::Pause => {
+                self.paused = !self.paused;
+                if self.paused { Vec::new() } else { self.refresh() }
+            }
+            Action::Zone => {
+                self.look.local = !self.look.local;
+                Vec::new()
+            }
+            Action::Zoom => {
+                self.looking.zoom = !self.looking.zoom;
+                Vec::new()
+            }
+            Action::Encoding => {
+                self.encoding = (self.encoding + 1) % ENCODINGS.len();
+                self.say(fill(self.words().text_column, &[ENCODINGS[self.encoding].as_str()]));
+                Vec::new()
+            }
+            Action::Mouse => {
+                self.look.mouse = !self.look.mouse;
+                vec![Effect::Mouse(self.look.mouse)]
+            }
+            Action::Redraw => vec![Effect::Redraw],
+            Action::Suspend => vec![Effect::Suspend],
+            Action::Help => {
+                self.mode = Mode::Help { search: String::new(), top: 0 };
+                Vec::new()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn step(&self, part: usize) -> isize {
+        isize::try_from((self.page() / part).max(1)).unwrap_or(1)
+    }
+
+    fn show(&mut self, tab: Tab) -> Vec<Effect> {
+        self.tab = tab;
+        if tab == Tab::Outbox && !self.facts.outbox {
+            self.warn(self.words().no_outbox);
+        }
+        self.refresh()
+    }
+
+    /// Moves the cursor of the screen.
+    pub(super) fn move_by(&mut self, by: isize) -> Vec<Effect> {
+        let moved =
+            |at: usize, count: usize| at.saturating_add_signed(by).min(count.saturating_sub(1));
+        match self.tab {
+            Tab::Overview => self.overview_at = moved(self.overview_at, self.overview_lines()),
+            Tab::Ledger if self.looking.open => self.move_in_row(by),
+            Tab::Ledger => return self.move_in_list(by),
+            Tab::Runs => {
+                self.run_at = moved(self.run_at, self.runs.len());
+                self.run_top = None;
+            }
+            Tab::Outbox => {
+                let count = self.outbox.as_ref().map_or(0, |(outbox, _)| outbox.pending.len());
+                self.outbox_at = moved(self.outbox_at, count);
+            }
+            Tab::History => return self.move_in_trail(by),
+        }
+        Vec::new()
+    }
+
+    fn move_in_list(&mut self, by: isize) -> Vec<Effect> {
+        let page = self.page();
+        let before = self.list.cursor.clone();
+        let at = self.list.at().unwrap_or(0).saturating_add_signed(by);
+        self.list.go(at, page);
+        if self.list.cursor == before {
+            return Vec::new();
+        }
+        let mut effects = self.look_at_cursor();
+        if self.list.wants_more(page) && self.list.asked.is_none() {
+            effects.extend(self.ask_lines());
+        }
+        effects
+    }
+
+    fn move_to_end(&mut self, last: bool) -> Vec<Effect> {
+        match self.tab {
+            Tab::Ledger if !self.looking.open => {
+                let lines = &self.list.lines;
+                let whole = lines.rows.len() as u64 == lines.total;
+                if whole {
+                    let at = if last { lines.rows.len() } else { 0 };
+                    let page = self.page();
+                    self.list.go(at, page);
+                    return self.look_at_cursor();
+                }
+                (self.list.cursor, self.list.spot, self.list.top) = (None, None, 0);
+                self.ask_end(last)
+            }
+            _ => self.move_by(if last { isize::MAX / 2 } else { isize::MIN / 2 }),
+        }
+    }
+
+    fn ask_end(&mut self, last: bool) -> Vec<Effect> {
+        let mut effects = self.ask_lines();
+        if let Some(Effect::Ask(Ask::Lines(_, _, part))) = effects.first_mut() {
+            *part = if last { Part::End } else { Part::Start };
+        }
+        // The answer's last row is where the cursor goes: a spot beyond every other.
+        if last {
+            self.list.spot = Some(crate::ledger::survey::Spot {
+                guid: Guid::from_ledger(char::MAX.to_string()),
+                updated_at: char::MAX.to_string(),
+                attempts: i64::MAX,
+            });
+            if self.list.descending {
+                self.list.spot = Some(crate::ledger::survey::Spot {
+                    guid: Guid::from_ledger(String::new()),
+                    updated_at: String::new(),
+                    attempts: i64::MIN,
+                });
+            }
+        }
+        self.list.by_hand = true;
+        effects
+    }
+
+    fn pane(&mut self, by: usize) -> Vec<Effect> {
+        if self.tab != Tab::Ledger {
+            return Vec::new();
+        }
+        let at = Pane::ALL.iter().position(|pane| *pane == self.looking.pane).unwrap_or(0);
+        self.looking.pane = Pane::ALL[(at + by) % Pane::ALL.len()];
+        match self.looking.pane {
+            Pane::Facts => {}
+            Pane::Request => self.looking.response = false,
+            Pane::Response => self.looking.response = true,
+        }
+        self.looking.at = self.looking.at.min(self.bytes().len().saturating_sub(1));
+        Vec::new()
+    }
+
+    /// The fields of the telegram that is looked at.
+    #[must_use]
+    pub fn fields(&self) -> &[crate::telegram::DescribedField] {
+        match &self.looking.shown {
+            Some(Shown::Row(detail)) if self.looking.response => &detail.response,
+            Some(Shown::Row(detail)) => &detail.request,
+            Some(Shown::Purged(_) | Shown::Nothing) | None => &[],
+        }
+    }
+
+    /// The bytes of the telegram that is looked at.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        match &self.looking.shown {
+            Some(Shown::Row(detail)) if self.looking.response => {
+                detail.row.response.as_deref().unwrap_or_default()
+            }
+            Some(Shown::Row(detail)) => &detail.row.request,
+            Some(Shown::Purged(_) | Shown::Nothing) | None => &[],
+        }
+    }
+
+    /// The field under the cursor.
+    #[must_use]
+    pub fn field_at(&self) -> Option<usize> {
+        self.fields().iter().position(|field| {
+            (field.offset..field.offset + field.length.max(1)).contains(&self.looking.at)
+        })
+    }
+
+    fn move_in_row(&mut self, by: isize) {
+        if self.looking.pane == Pane::Facts {
+            self.looking.top = self.looking.top.saturating_add_signed(by).min(500);
+            return;
+        }
+        let last = self.fields().len().saturating_sub(1);
+        let at = self.field_at().unwrap_or(0).saturating_add_signed(by).min(last);
+        self.looking.at = self.fields().get(at).map_or(0, |field| field.offset);
+    }
+
+    fn move_byte(&mut self, by: isize) -> Vec<Effect> {
+        let last = self.bytes().len().saturating_sub(1);
+        self.looking.at = self.looking.at.saturating_add_signed(by).min(last);
+        Vec::new()
+    }
+
+    /// The next row of the list; with a row open, that one is opened.
+    fn match_by(&mut self, by: isize) -> Vec<Effect> {
+        let open = std::mem::replace(&mut self.looking.open, false);
+        let effects = self.move_in_list(by);
+        match (open, self.list.cursor.clone()) {
+            (true, Some(guid)) => {
+                let (pane, response) = (self.looking.pane, self.looking.response);
+                let effects = self.open(guid);
+                (self.looking.pane, self.looking.response) = (pane, response);
+                effects
+            }
+            _ => effects,
+        }
+    }
+
+    fn open_line(&mut self) -> Vec<Effect> {
+        match self.tab {
+            Tab::Overview => self.open_overview_line(),
+            Tab::Ledger if !self.looking.open => match self.list.cursor.clone() {
+                Some(guid) => self.open(guid),
+                None => Vec::new(),
+            },
+            Tab::Ledger => self.pane(1),
+            Tab::Runs => {
+                let ended = self.runs.get(self.run_at).is_some_and(|r| r.state != RunState::Going);
+                if ended {
+                    self.runs.remove(self.run_at);
+                    self.run_at = self.run_at.min(self.runs.len().saturating_sub(1));
+                    self.say(self.words().acknowledged);
+                }
+                Vec::new()
+            }
+            Tab::Outbox => Vec::new(),
+            Tab::History => match self.current().cloned() {
+                Some(guid) => self.open(guid),
+                None => Vec::new(),
+            },
+        }
+    }
+
+    /// How many lines of the overview can have the cursor: the states, then the reasons.
+    #[must_use]
+    pub fn overview_lines(&self) -> usize {
+        State::ALL.len() + self.numbers.as_ref().map_or(0, |(numbers, _)| numbers.reasons.len())
+    }
+
+    fn open_overview_line(&mut self) -> Vec<Effect> {
+        let at = self.overview_at;
+        let filter = if let Some(state) = State::ALL.get(at) {
+            Filter::of(*state)
+        } else {
+            let reasons = self.numbers.as_ref().map(|(numbers, _)| &numbers.reasons);
+            let reason = reasons.and_then(|reasons| reasons.get(at - State::ALL.len()));
+            let Some(reason) = reason else { return Vec::new() };
+            Filter {
+                states: vec![(State::Unknown, None), (State::Failed, None)],
+                reason: Some(reason.seen.clone()),
+                ..Filter::everything()
+            }
+        };
+        self.set_filter(filter)
+    }
+
+    fn set_filter(&mut self, filter: Filter) -> Vec<Effect> {
+        self.list.filter = filter;
+        self.tab = Tab::Ledger;
+        self.looking.open = false;
+        self.reload()
+    }
+
+    /// One step back. `esc`: clears range, marks and filter, then stops; else it quits at the top.
+    fn back(&mut self, esc: bool) -> Vec<Effect> {
+        if self.tab == Tab::Ledger && self.looking.zoom {
+            self.looking.zoom = false;
+            return Vec::new();
+        }
+        if self.tab == Tab::Ledger && self.looking.open {
+            self.looking.open = false;
+            return self.look_at_cursor();
+        }
+        if !esc {
+            return self.quit();
+        }
+        match self.tab {
+            Tab::Ledger if self.list.range.take().is_some() => Vec::new(),
+            Tab::Ledger if !self.list.marks.is_empty() => self.act(Action::MarkNone),
+            Tab::Ledger if self.list.filter != Filter::default() => {
+                self.set_filter(Filter::default())
+            }
+            Tab::History if !self.trail.filter.is_empty() => {
+                self.trail.filter.clear();
+                self.ask_trail()
+            }
+            Tab::Overview | Tab::Ledger | Tab::Runs | Tab::Outbox | Tab::History => Vec::new(),
+        }
+    }
+
+    fn quit(&mut self) -> Vec<Effect> {
+        if self.is_running() {
+            self.mode = Mode::AskQuit;
+            return Vec::new();
+        }
+        vec![Effect::Quit]
+    }
+
+    fn prompt(&mut self, kind: PromptKind) -> Vec<Effect> {
+        let edit = match (&kind, self.tab) {
+            (PromptKind::Filter, Tab::History) => Edit::of(&self.trail.filter),
+            (PromptKind::Filter, _) if self.list.filter != Filter::default() => {
+                Edit::of(&format!("{} ", self.list.filter))
+            }
+            (PromptKind::Filter | PromptKind::Command | PromptKind::Note(_), _) => Edit::default(),
+        };
+        self.mode = Mode::Typing(Prompt { kind, edit, complaint: None });
+        Vec::new()
+    }
+
+    /// Enter in a line that was typed.
+    pub(super) fn typed(&mut self, kind: PromptKind, text: &str) -> Vec<Effect> {
+        match kind {
+            PromptKind::Filter if self.tab == Tab::History => self.filter_trail(text),
+            PromptKind::Filter => self.filter(text),
+            PromptKind::Command => {
+                self.mode = Mode::Normal;
+                self.command(text)
+            }
+            PromptKind::Note(guid) => {
+                self.mode = Mode::Normal;
+                if text.is_empty() {
+                    return Vec::new();
+                }
+                vec![Effect::Ask(Ask::Note(guid, text.to_owned()))]
+            }
+        }
+    }
+
+    fn filter(&mut self, text: &str) -> Vec<Effect> {
+        match self.list.filter.parse(text) {
+            Err(bad) => {
+                self.complain(&bad);
+                Vec::new()
+            }
+            Ok((filter, bare)) => {
+                self.mode = Mode::Normal;
+                let filter = if text.is_empty() { Filter::default() } else { filter };
+                let Some(word) = bare else { return self.set_filter(filter) };
+                self.list.filter = filter;
+                let serial = self.next_serial();
+                vec![Effect::Ask(Ask::Meaning(serial, word))]
+            }
+        }
+    }
+
+    fn filter_trail(&mut self, text: &str) -> Vec<Effect> {
+        if let Err(bad) = filter::trail(text) {
+            self.complain(&bad);
+            Vec::new()
+        } else {
+            self.mode = Mode::Normal;
+            text.clone_into(&mut self.trail.filter);
+            self.trail.cursor = None;
+            self.trail.top = 0;
+            self.ask_trail()
+        }
+    }
+
+    fn complain(&mut self, bad: &BadFilter) {
+        let words = self.words();
+        let text = match bad {
+            BadFilter::Word(word) => fill(words.bad_word, &[word]),
+            BadFilter::State(word) => fill(words.bad_state, &[word]),
+            BadFilter::Age(word) => fill(words.bad_age, &[word]),
+            BadFilter::TwoWords(word) => fill(words.two_words, &[word]),
+        };
+        if let Mode::Typing(prompt) = &mut self.mode {
+            prompt.complaint = Some(text);
+        } else {
+            self.warn(text);
+        }
+    }
+
+    /// A command: the name of an action, or one that takes a word.
+    fn command(&mut self, text: &str) -> Vec<Effect> {
+        let (name, rest) = text.split_once(' ').unwrap_or((text, ""));
+        let rest = rest.trim();
+        match name {
+            "" => return Vec::new(),
+            "goto" if !rest.is_empty() => return self.open(Guid::from_ledger(rest.to_owned())),
+            "filter" if !rest.is_empty() => {
+                self.tab = Tab::Ledger;
+                return self.filter(rest);
+            }
+            "note" if !rest.is_empty() => {
+                return match self.note_target() {
+                    Ok(guid) => vec![Effect::Ask(Ask::Note(guid, rest.to_owned()))],
+                    Err(why) => self.refuse(why),
+                };
+            }
+            "theme" => {
+                if let Some(theme) = Theme::named(rest) {
+                    self.look.theme = theme;
+                    return Vec::new();
+                }
+            }
+            "lang" => {
+                if let Some(lang) = Lang::named(rest) {
+                    self.look.lang = lang;
+                    return Vec::new();
+                }
+            }
+            "q" => return self.quit(),
+            _ => {}
+        }
+        let Some(binding) = TABLE.iter().find(|binding| binding.name == name) else {
+            return self.refuse(fill(self.words().no_command, &[text]));
+        };
+        if !binding.is_in(self.place()) {
+            return self.refuse(fill(self.words().not_here, &[name]));
+        }
+        self.act(binding.action)
+    }
+
+    fn refuse(&mut self, why: impl Into<String>) -> Vec<Effect> {
+        self.warn(why);
+        Vec::new()
+    }
+
+    fn menu(&mut self, kind: MenuKind) -> Vec<Effect> {
+        let words = self.words();
+        let lines = match (kind, self.tab) {
+            (MenuKind::Filter, _) => STATE_MENU
+                .iter()
+                .enumerate()
+                .map(|(at, state)| match state {
+                    Some(state) => format!("{state} {}", words.state(*state)).trim().to_owned(),
+                    None if at == 0 => words.stuck.to_owned(),
+                    None => words.every_state.to_owned(),
+                })
+                .collect(),
+            (MenuKind::Export, Tab::Ledger) => vec![
+                words.export_csv.to_owned(),
+                words.export_json.to_owned(),
+                words.export_bundle.to_owned(),
+            ],
+            (MenuKind::Export, Tab::Runs) => vec![words.export_report.to_owned()],
+            (MenuKind::Export, _) => vec![words.export_trail.to_owned()],
+        };
+        self.mode = Mode::Choosing(Menu { kind, lines, at: 0 });
+        Vec::new()
+    }
+
+    pub(super) fn choose_states(&mut self, at: usize) -> Vec<Effect> {
+        let filter = match STATE_MENU.get(at).copied().flatten() {
+            Some(state) => Filter::of(state),
+            None if at == 0 => Filter::default(),
+            None => Filter::everything(),
+        };
+        self.set_filter(filter)
+    }
+
+    pub(super) fn export(&mut self, at: usize) -> Vec<Effect> {
+        let list = &self.list;
+        let browse = list.filter.browse(self.now, list.column, list.descending);
+        let marks = list.marks.clone();
+        let export = match (self.tab, at) {
+            (Tab::Ledger, 0) => Some(Export::Csv(browse, marks)),
+            (Tab::Ledger, 1) => Some(Export::Json(browse, marks)),
+            (Tab::Ledger, _) => self.current().cloned().map(|guid| {
+                let revealed = self.revealed.contains(&guid);
+                Export::Bundle(guid, revealed)
+            }),
+            (Tab::Runs, _) => {
+                self.runs.get(self.run_at).map(|run| Export::Report(Box::new(run.clone())))
+            }
+            (Tab::Overview | Tab::Outbox | Tab::History, _) => {
+                Some(Export::Trail(self.trail.lines.clone()))
+            }
+        };
+        export.map(|export| Effect::Ask(Ask::Export(Box::new(export)))).into_iter().collect()
+    }
+
+    fn sort(&mut self) -> Vec<Effect> {
+        let at = Column::ALL.iter().position(|column| *column == self.list.column).unwrap_or(0);
+        self.list.column = Column::ALL[(at + 1) % Column::ALL.len()];
+        self.reload()
+    }
+
+    fn mark(&mut self) -> Vec<Effect> {
+        let Some(guid) = self.list.cursor.clone() else { return Vec::new() };
+        if self.list.end_range() {
+            return Vec::new();
+        }
+        self.list.toggle(guid);
+        self.move_in_list(1)
+    }
+
+    fn range(&mut self) -> Vec<Effect> {
+        if !self.list.end_range() {
+            self.list.range = self.list.cursor.clone();
+            self.say(self.words().range_begun);
+        }
+        Vec::new()
+    }
+
+    fn ask_all(&mut self) -> Vec<Effect> {
+        let serial = self.next_serial();
+        let list = &self.list;
+        let browse = list.filter.browse(self.now, list.column, list.descending);
+        vec![Effect::Ask(Ask::Keys(serial, Box::new(browse)))]
+    }
+
+    /// Opens a plan; acts on nothing.
+    fn plan(&mut self, act: Act) -> Vec<Effect> {
+        if let Some(off) = self.off(act) {
+            return self.refuse(self.why_off(off));
+        }
+        let chosen = if self.looking.open {
+            self.looking.guid.iter().cloned().collect()
+        } else {
+            self.list.chosen()
+        };
+        if chosen.is_empty() {
+            return self.refuse(self.words().no_row);
+        }
+        if self.runs.iter().filter(|run| run.state == RunState::Going).count() >= limits::RUNS_MAX {
+            return self.refuse(self.words().too_many_runs);
+        }
+        let serial = self.next_serial();
+        self.mode = Mode::Planning(Plans { act: Some(act), serial });
+        vec![Effect::Ask(Ask::Plan(serial, act, chosen, self.busy()))]
+    }
+
+    fn busy(&self) -> HashMap<Guid, usize> {
+        let going = self.runs.iter().filter(|run| run.state == RunState::Going);
+        going
+            .filter(|run| matches!(run.kind, Kind::Rows(_)))
+            .flat_map(|run| run.planned.iter().map(|guid| (guid.clone(), run.number)))
+            .collect()
+    }
+
+    fn plan_batch(&mut self) -> Vec<Effect> {
+        let words = self.words();
+        if !self.facts.outbox {
+            return self.refuse(words.no_outbox);
+        }
+        if self.facts.read_only {
+            return self.refuse(self.why_off(Off::ReadOnly));
+        }
+        if self.outbox.as_ref().is_some_and(|(outbox, _)| outbox.no_url) {
+            return self.refuse(words.no_outbox_url);
+        }
+        if self.runs.iter().any(|r| r.kind == Kind::Dispatch && r.state == RunState::Going) {
+            return self.refuse(words.too_many_runs);
+        }
+        let serial = self.next_serial();
+        self.mode = Mode::Planning(Plans { act: None, serial });
+        vec![Effect::Ask(Ask::OutboxPlan(serial))]
+    }
+
+    fn note(&mut self) -> Vec<Effect> {
+        match self.note_target() {
+            Ok(guid) => self.prompt(PromptKind::Note(guid)),
+            Err(why) => self.refuse(why),
+        }
+    }
+
+    fn note_target(&self) -> Result<Guid, String> {
+        if self.facts.read_only {
+            return Err(self.why_off(Off::ReadOnly));
+        }
+        if self.broken.is_some() {
+            return Err(self.why_off(Off::Broken));
+        }
+        self.current().cloned().ok_or_else(|| self.words().no_row.to_owned())
+    }
+
+    fn reveal(&mut self) -> Vec<Effect> {
+        match self.note_target() {
+            Ok(guid) => vec![Effect::Ask(Ask::Reveal(guid))],
+            Err(why) => self.refuse(why),
+        }
+    }
+
+    fn stop_run(&mut self) -> Vec<Effect> {
+        let run = self.runs.get_mut(self.run_at).filter(|run| run.state == RunState::Going);
+        let Some(run) = run else { return self.refuse(self.words().no_run) };
+        run.stopping = true;
+        let number = run.number;
+        self.say(self.words().stopping);
+        vec![Effect::Stop(number)]
+    }
+
+    pub(super) fn ask_trail(&mut self) -> Vec<Effect> {
+        match filter::trail(&self.trail.filter) {
+            Ok(query) => vec![Effect::Ask(Ask::Trail(query, false))],
+            Err(_) => Vec::new(),
+        }
+    }
+
+    /// The place of the cursor in the history.
+    #[must_use]
+    pub fn trail_at(&self) -> usize {
+        let lines = &self.trail.lines;
+        let Some(cursor) = self.trail.cursor else { return 0 };
+        // Ids descend; where the line is gone, the next older one.
+        lines.partition_point(|line| line.id > cursor).min(lines.len().saturating_sub(1))
+    }
+
+    pub(super) fn keep_trail_in_sight(&mut self, at: usize) {
+        let page = self.page();
+        self.trail.top = self.trail.top.clamp((at + 1).saturating_sub(page), at);
+    }
+
+    fn move_in_trail(&mut self, by: isize) -> Vec<Effect> {
+        let last = self.trail.lines.len().saturating_sub(1);
+        let at = self.trail_at().saturating_add_signed(by).min(last);
+        self.trail.cursor = self.trail.lines.get(at).map(|line| line.id);
+        self.keep_trail_in_sight(at);
+        let near_end = at + self.page() >= last && !self.trail.whole;
+        let room = self.trail.lines.len() < limits::PAGE_ROWS_MAX * 10;
+        match (filter::trail(&self.trail.filter), self.trail.lines.last()) {
+            (Ok(mut query), Some(oldest)) if near_end && room => {
+                query.before = Some(oldest.id);
+                // Asked once: until the answer comes there is nothing older to ask for.
+                self.trail.whole = true;
+                vec![Effect::Ask(Ask::Trail(query, true))]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Why a routine is off, in words.
+    #[must_use]
+    pub fn why_off(&self, off: Off) -> String {
+        let words = self.words();
+        match off {
+            Off::ReadOnly => words.off_read_only.to_owned(),
+            Off::NoCore => words.off_no_core.to_owned(),
+            Off::NoDays => words.off_no_days.to_owned(),
+            Off::Broken => fill(words.off_broken, &[self.broken.as_deref().unwrap_or_default()]),
+        }
+    }
+
+    /// Why a routine leaves a row out, in words.
+    #[must_use]
+    pub fn why_not(&self, act: Act, why: &WhyNot) -> String {
+        let words = self.words();
+        match (why, act) {
+            (WhyNot::State(State::Unknown), Act::Reprocess) => words.why_unknown.to_owned(),
+            (WhyNot::State(State::Unknown), Act::Purge) => words.why_not_final.to_owned(),
+            (WhyNot::State(state), Act::Purge) => fill(words.why_not_done, &[state.as_str()]),
+            (WhyNot::State(state), Act::Resolve) => fill(words.why_not_unknown, &[state.as_str()]),
+            (WhyNot::State(state), Act::Reprocess) => fill(words.why_not_failed, &[state.as_str()]),
+            (WhyNot::TooYoung { age_s, wait_s }, _) => fill(
+                words.why_young,
+                &[
+                    &crate::console::text::age(*age_s),
+                    words.act(act),
+                    &crate::console::text::age(*wait_s),
+                ],
+            ),
+            (WhyNot::OtherCode(code), _) => fill(words.why_code, &[code]),
+            (WhyNot::Attempts { tried, most }, _) => {
+                fill(words.why_attempts, &[&tried.to_string(), &most.to_string()])
+            }
+            (WhyNot::Unreadable, _) => words.why_unreadable.to_owned(),
+            (WhyNot::Gone, _) => words.why_gone.to_owned(),
+            (WhyNot::InRun(run), _) => fill(words.why_in_run, &[&run.to_string()]),
+        }
+    }
+}

@@ -1,0 +1,436 @@
+//! What [`Survey`] does on SQLite. Each text names one state, so that its partial index is used; windows are cut by key.
+
+use std::fmt::Write;
+
+use chrono::{DateTime, Utc};
+use rusqlite::{Connection, OptionalExtension, ToSql, params, params_from_iter};
+
+use super::ballast::Need;
+use super::statements::{ROW_COLUMNS, counts_within, has_table, line, prepare, read};
+use super::{SqliteLedger, open, unreadable};
+use crate::guid::Guid;
+use crate::ledger::survey::{
+    AGE_BOUNDS_S, Browse, Column, Noted, Numbers, Part, Reason, Spot, Survey, Told, TrailQuery,
+    Watch, Window, minute,
+};
+use crate::ledger::{HistoryLine, LedgerError, Trail, ledger_time, parse_ledger_time};
+use crate::limits;
+use crate::state::State;
+
+const LAST_SEEN: &str = "
+SELECT seen
+  FROM history
+ WHERE guid = ?1
+   AND seen IS NOT NULL
+ ORDER BY id DESC
+ LIMIT 1";
+
+const HISTORY_COLUMNS: &str =
+    "id, at, guid, from_state, to_state, attempt, cause, who, reason, seen";
+
+/// The way back through the last hour: ids ascend with time, `at` has no index.
+const NEWEST_TURNS: &str = "
+SELECT at, to_state
+  FROM history
+ ORDER BY id DESC
+ LIMIT ?1";
+
+const NEWEST_REASONS: &str = "
+SELECT h.guid, h.at, h.seen
+  FROM (SELECT guid, at, to_state, attempt, seen
+          FROM history
+         ORDER BY id DESC
+         LIMIT ?1) AS h
+  JOIN tx ON tx.guid = h.guid
+ WHERE h.seen IS NOT NULL
+   AND h.to_state IN ('UNKNOWN', 'FAILED')
+   AND tx.state = h.to_state
+   AND tx.attempts = h.attempt";
+
+const NOTE: &str = "
+INSERT INTO history (at, guid, attempt, cause, who, reason, seen)
+SELECT ?1, guid, attempts, ?3, ?4, ?5, ?6
+  FROM tx
+ WHERE guid = ?2";
+
+const NARROW: &str = "
+SELECT count(*)
+  FROM (SELECT 1
+          FROM tx
+         WHERE guid >= ?1
+           AND (?2 IS NULL OR guid < ?2)
+         LIMIT ?3)";
+
+type Values = Vec<Box<dyn ToSql>>;
+
+impl Survey for SqliteLedger {
+    fn window(&self, browse: &Browse, part: &Part, rows_max: usize) -> Result<Window, LedgerError> {
+        self.read(|con| {
+            let snapshot = con.unchecked_transaction()?;
+            let window = window(&snapshot, browse, part, rows_max)?;
+            snapshot.finish()?;
+            Ok(window)
+        })
+    }
+
+    fn keys(&self, browse: &Browse, rows_max: usize) -> Result<Vec<Guid>, LedgerError> {
+        self.read(|con| {
+            let snapshot = con.unchecked_transaction()?;
+            let narrow = is_narrow(&snapshot, browse)?;
+            let mut spots = Vec::new();
+            for state in &browse.states {
+                let (mut sql, mut values) = select(SPOT_COLUMNS, *state, browse, narrow);
+                order(&mut sql, &mut values, browse, false, rows_max);
+                let mut statement = prepare(&snapshot, &sql)?;
+                let found = statement.query_map(params_from_iter(values.iter()), spot)?;
+                spots.extend(found.collect::<rusqlite::Result<Vec<_>>>()?);
+            }
+            snapshot.finish()?;
+            spots.sort_by(|a, b| browse.compare(a, b));
+            spots.truncate(rows_max);
+            Ok(spots.into_iter().map(|spot| spot.guid).collect())
+        })
+    }
+
+    fn trail(&self, query: &TrailQuery) -> Result<Vec<HistoryLine>, LedgerError> {
+        self.read(|con| trail(con, query))
+    }
+
+    fn numbers(&self, now: DateTime<Utc>) -> Result<Numbers, LedgerError> {
+        self.read(|con| numbers(con, now))
+    }
+
+    fn note(&self, guid: &Guid, trail: &Trail) -> Result<Noted, LedgerError> {
+        let (guid, trail) = (guid.clone(), trail.clone());
+        self.write(Need::Upkeep, limits::CLAIM_TRY_MS, move |con, now| {
+            let written = con.prepare_cached(NOTE)?.execute(params![
+                now,
+                guid.as_str(),
+                trail.cause.as_str(),
+                trail.who,
+                trail.reason,
+                trail.seen,
+            ])?;
+            Ok(if written == 1 { Noted::Written } else { Noted::Gone })
+        })
+    }
+
+    fn watch(&self) -> Result<Box<dyn Watch>, LedgerError> {
+        let failed = |error: &dyn std::fmt::Display| LedgerError::Failed(error.to_string());
+        let con = open::reader(self.path()).map_err(|error| failed(&error))?;
+        let files = open::Files::of(&self.readers.place).map_err(|error| failed(&error))?;
+        Ok(Box::new(DataVersion { con, files, last: None }))
+    }
+}
+
+/// `PRAGMA data_version` of a connection of its own: it changes with every commit of anybody else, and costs a look at the WAL's index.
+struct DataVersion {
+    con: Connection,
+    files: open::Files,
+    last: Option<i64>,
+}
+
+impl Watch for DataVersion {
+    fn changed(&mut self) -> Result<bool, LedgerError> {
+        // A file that was deleted or replaced answers as if nothing had happened.
+        if !self.files.in_place() {
+            return Err(LedgerError::Moved);
+        }
+        let version = self
+            .con
+            .pragma_query_value(None, "data_version", |row| row.get(0))
+            .map_err(|error| unreadable(&error))?;
+        Ok(self.last.replace(version) != Some(version))
+    }
+}
+
+const SPOT_COLUMNS: &str = "guid, updated_at, attempts";
+
+fn spot(row: &rusqlite::Row<'_>) -> rusqlite::Result<Spot> {
+    Ok(Spot {
+        guid: Guid::from_ledger(row.get(0)?),
+        updated_at: row.get::<_, Option<String>>(1)?.unwrap_or_default(),
+        attempts: row.get::<_, Option<i64>>(2)?.unwrap_or(0),
+    })
+}
+
+/// What is looked for, and by which index.
+#[derive(Clone, Copy)]
+struct Look<'a> {
+    browse: &'a Browse,
+    narrow: bool,
+}
+
+fn window(
+    con: &Connection,
+    browse: &Browse,
+    part: &Part,
+    rows_max: usize,
+) -> rusqlite::Result<Window> {
+    let look = Look { browse, narrow: is_narrow(con, browse)? };
+    let mut rows = match part {
+        Part::Start => side(con, look, None, false, rows_max)?,
+        Part::End => side(con, look, None, true, rows_max)?,
+        Part::Around(spot) => {
+            let mut before = side(con, look, Some(spot), true, rows_max)?;
+            let after = side(con, look, Some(spot), false, rows_max)?;
+            // Half of them before the spot, more where the other side is short.
+            let keep = (rows_max / 2).max(rows_max.saturating_sub(after.len()));
+            before.drain(..before.len().saturating_sub(keep));
+            before.extend(after);
+            before
+        }
+    };
+    rows.truncate(rows_max);
+    let total = tally(con, look, None)?;
+    let before = match (rows.first(), part) {
+        (Some(first), Part::End | Part::Around(_)) => tally(con, look, Some(&Spot::of(first)))?,
+        (_, Part::Start) | (None, _) => 0,
+    };
+    let rows = rows
+        .into_iter()
+        .map(|row| Ok(Told { seen: last_seen(con, &row.guid)?, row }))
+        .collect::<rusqlite::Result<_>>()?;
+    Ok(Window { rows, total, before })
+}
+
+/// At most `rows_max` rows in order: those at or after the spot, or (`back`) the last ones before it. No spot: from the end of the order.
+fn side(
+    con: &Connection,
+    Look { browse, narrow }: Look<'_>,
+    from: Option<&Spot>,
+    back: bool,
+    rows_max: usize,
+) -> rusqlite::Result<Vec<crate::ledger::Row>> {
+    let mut rows = Vec::new();
+    for state in &browse.states {
+        let (mut sql, mut values) = select(ROW_COLUMNS, *state, browse, narrow);
+        if let Some(spot) = from {
+            beyond(&mut sql, &mut values, browse, spot, back);
+        }
+        order(&mut sql, &mut values, browse, back, rows_max);
+        let mut statement = prepare(con, &sql)?;
+        let found = statement.query_map(params_from_iter(values.iter()), read)?;
+        rows.extend(found.collect::<rusqlite::Result<Vec<_>>>()?);
+    }
+    rows.sort_by(|a, b| browse.compare(&Spot::of(a), &Spot::of(b)));
+    if back {
+        rows.drain(..rows.len().saturating_sub(rows_max));
+    } else {
+        rows.truncate(rows_max);
+    }
+    Ok(rows)
+}
+
+/// Whether so few rows begin with the prefix that the key's own index finds them sooner than the state's.
+fn is_narrow(con: &Connection, browse: &Browse) -> rusqlite::Result<bool> {
+    let Some(prefix) = &browse.guid_prefix else { return Ok(false) };
+    let end = super::statements::after_prefix(prefix);
+    let rows: i64 = con
+        .prepare_cached(NARROW)?
+        .query_row(params![prefix, end, limits::NARROW_ROWS_MAX], |row| row.get(0))?;
+    Ok(rows < limits::NARROW_ROWS_MAX)
+}
+
+/// The text up to its conditions. `+` keeps the state's index out of it, for the key's own one.
+fn select(columns: &str, state: State, browse: &Browse, narrow: bool) -> (String, Values) {
+    let plus = if narrow { "+" } else { "" };
+    let mut sql = format!("SELECT {columns}\n  FROM tx\n WHERE {plus}state = '{state}'");
+    let mut values: Values = Vec::new();
+    let mut also = |clause: &str, value: String| {
+        sql.push_str("\n   AND ");
+        sql.push_str(clause);
+        values.push(Box::new(value));
+    };
+    if let Some(until) = browse.until_of(state) {
+        also("updated_at <= ?", until);
+    }
+    if let Some(since) = browse.since {
+        also("updated_at > ?", ledger_time(since));
+    }
+    for (column, prefix) in [("guid", &browse.guid_prefix), ("tx_code", &browse.tx_prefix)] {
+        let Some(prefix) = prefix else { continue };
+        also(&format!("{column} >= ?"), prefix.clone());
+        if let Some(end) = super::statements::after_prefix(prefix) {
+            also(&format!("{column} < ?"), end);
+        }
+    }
+    if let Some(code) = &browse.code {
+        also("rsp_code = ?", code.clone());
+    }
+    if let Some(seen) = &browse.seen {
+        let clause = "instr((SELECT h.seen FROM history AS h WHERE h.guid = tx.guid AND h.seen IS NOT NULL ORDER BY h.id DESC LIMIT 1), ?) > 0";
+        also(clause, seen.clone());
+    }
+    (sql, values)
+}
+
+fn beyond(sql: &mut String, values: &mut Values, browse: &Browse, spot: &Spot, back: bool) {
+    let compare = match (back, browse.descending) {
+        (false, false) => ">=",
+        (false, true) => "<=",
+        (true, false) => "<",
+        (true, true) => ">",
+    };
+    let guid = Box::new(spot.guid.as_str().to_owned());
+    match browse.column {
+        Column::Age => {
+            let _ = write!(sql, "\n   AND (updated_at, guid) {compare} (?, ?)");
+            values.push(Box::new(spot.updated_at.clone()));
+        }
+        Column::Guid => {
+            let _ = write!(sql, "\n   AND guid {compare} ?");
+        }
+        Column::Attempts => {
+            let _ = write!(sql, "\n   AND (attempts, guid) {compare} (?, ?)");
+            values.push(Box::new(spot.attempts));
+        }
+    }
+    values.push(guid);
+}
+
+fn order(sql: &mut String, values: &mut Values, browse: &Browse, back: bool, rows_max: usize) {
+    let way = if browse.descending == back { "ASC" } else { "DESC" };
+    let columns = match browse.column {
+        Column::Age => format!("updated_at {way}, guid {way}"),
+        Column::Guid => format!("guid {way}"),
+        Column::Attempts => format!("attempts {way}, guid {way}"),
+    };
+    let _ = write!(sql, "\n ORDER BY {columns}\n LIMIT ?");
+    values.push(Box::new(i64::try_from(rows_max).unwrap_or(i64::MAX)));
+}
+
+/// How many rows there are, or stand before a spot. All rows of a state are counted by triggers; a part of them is counted in its index.
+fn tally(con: &Connection, look: Look<'_>, before: Option<&Spot>) -> rusqlite::Result<u64> {
+    let Look { browse, narrow } = look;
+    let kept = if before.is_none() { Some(counts_within(con)?) } else { None };
+    let mut total = 0;
+    for (at, state) in State::ALL.into_iter().enumerate() {
+        if !browse.states.contains(&state) {
+            continue;
+        }
+        if let Some(counts) = kept.as_ref().filter(|_| browse.is_whole(state)) {
+            total += counts.rows[at];
+            continue;
+        }
+        let (mut sql, mut values) = select("count(*)", state, browse, narrow);
+        if let Some(spot) = before {
+            beyond(&mut sql, &mut values, browse, spot, true);
+        }
+        let mut statement = con.prepare_cached(&sql)?;
+        let rows: i64 = statement.query_row(params_from_iter(values.iter()), |row| row.get(0))?;
+        total += u64::try_from(rows).unwrap_or(0);
+    }
+    Ok(total)
+}
+
+fn last_seen(con: &Connection, guid: &Guid) -> rusqlite::Result<Option<String>> {
+    if !has_table(con, "history")? {
+        return Ok(None);
+    }
+    con.prepare_cached(LAST_SEEN)?.query_row([guid.as_str()], |row| row.get(0)).optional()
+}
+
+fn trail(con: &Connection, query: &TrailQuery) -> rusqlite::Result<Vec<HistoryLine>> {
+    if !has_table(con, "history")? {
+        return Ok(Vec::new());
+    }
+    let mut sql = format!("SELECT {HISTORY_COLUMNS}\n  FROM history\n WHERE TRUE");
+    let mut values: Values = Vec::new();
+    for (column, prefix) in [("guid", &query.guid_prefix), ("who", &query.who_prefix)] {
+        let Some(prefix) = prefix else { continue };
+        let _ = write!(sql, "\n   AND {column} >= ?");
+        values.push(Box::new(prefix.clone()));
+        if let Some(end) = super::statements::after_prefix(prefix) {
+            let _ = write!(sql, "\n   AND {column} < ?");
+            values.push(Box::new(end));
+        }
+    }
+    if let Some(cause) = &query.cause {
+        sql.push_str("\n   AND cause = ?");
+        values.push(Box::new(cause.clone()));
+    }
+    if let Some(before) = query.before {
+        sql.push_str("\n   AND id < ?");
+        values.push(Box::new(before));
+    }
+    sql.push_str("\n ORDER BY id DESC\n LIMIT ?");
+    values.push(Box::new(i64::try_from(query.rows_max).unwrap_or(i64::MAX)));
+    let mut statement = con.prepare_cached(&sql)?;
+    statement.query_map(params_from_iter(values.iter()), line)?.collect()
+}
+
+fn numbers(con: &Connection, now: DateTime<Utc>) -> rusqlite::Result<Numbers> {
+    let snapshot = con.unchecked_transaction()?;
+    let mut numbers = Numbers { counts: counts_within(&snapshot)?, ..Numbers::default() };
+    for (at, state) in State::ALL.into_iter().enumerate().filter(|(_, s)| *s != State::Done) {
+        // Counted from the youngest on: each bound's rows less those that were younger.
+        let sql = format!("SELECT count(*) FROM tx WHERE state = '{state}' AND updated_at <= ?");
+        let mut statement = snapshot.prepare_cached(&sql)?;
+        let mut older = numbers.counts.rows[at];
+        for (class, bound) in AGE_BOUNDS_S.into_iter().enumerate() {
+            let until = ledger_time(now - chrono::TimeDelta::seconds(bound));
+            let rows: i64 = statement.query_row([until], |row| row.get(0))?;
+            let rows = u64::try_from(rows).unwrap_or(0);
+            numbers.ages[at][class] = older.saturating_sub(rows);
+            older = rows;
+        }
+        numbers.ages[at][AGE_BOUNDS_S.len()] = older;
+    }
+    if has_table(&snapshot, "history")? {
+        per_minute(&snapshot, now, &mut numbers)?;
+        numbers.reasons = reasons(&snapshot)?;
+        numbers.last_lines = last_lines(&snapshot)?;
+    }
+    snapshot.finish()?;
+    Ok(numbers)
+}
+
+fn per_minute(con: &Connection, now: DateTime<Utc>, numbers: &mut Numbers) -> rusqlite::Result<()> {
+    let mut statement = con.prepare_cached(NEWEST_TURNS)?;
+    let mut rows = statement.query([limits::SURVEY_LINES_MAX])?;
+    while let Some(row) = rows.next()? {
+        let (at, to): (String, Option<String>) = (row.get(0)?, row.get(1)?);
+        let Some(at) = parse_ledger_time(&at) else { continue };
+        let Some(minute) = minute(at, now) else { break };
+        match to.as_deref() {
+            Some("UNKNOWN") => numbers.unknown_per_minute[minute] += 1,
+            Some("FAILED") => numbers.failed_per_minute[minute] += 1,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn reasons(con: &Connection) -> rusqlite::Result<Vec<Reason>> {
+    let mut found: std::collections::HashMap<String, Reason> = std::collections::HashMap::new();
+    let mut guids = std::collections::HashSet::new();
+    let mut statement = con.prepare_cached(NEWEST_REASONS)?;
+    let mut rows = statement.query([limits::SURVEY_LINES_MAX])?;
+    while let Some(row) = rows.next()? {
+        let (guid, at, seen): (String, String, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        if !guids.insert(guid) {
+            continue;
+        }
+        let reason = found.entry(seen.clone()).or_insert_with(|| Reason {
+            seen,
+            rows: 0,
+            oldest: at.clone(),
+        });
+        reason.rows += 1;
+        reason.oldest = at.min(std::mem::take(&mut reason.oldest));
+    }
+    let mut reasons: Vec<Reason> = found.into_values().collect();
+    reasons.sort_by(|a, b| b.rows.cmp(&a.rows).then_with(|| a.seen.cmp(&b.seen)));
+    reasons.truncate(limits::REASONS_MAX);
+    Ok(reasons)
+}
+
+fn last_lines(con: &Connection) -> rusqlite::Result<Vec<HistoryLine>> {
+    let sql = format!(
+        "SELECT {HISTORY_COLUMNS}\n  FROM (SELECT * FROM history ORDER BY id DESC LIMIT ?1)\n WHERE who <> 'relay'\n ORDER BY id DESC\n LIMIT ?2"
+    );
+    let mut statement = con.prepare_cached(&sql)?;
+    let most = i64::try_from(limits::LAST_LINES_MAX).unwrap_or(i64::MAX);
+    statement.query_map(params![limits::SURVEY_LINES_MAX, most], line)?.collect()
+}

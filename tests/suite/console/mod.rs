@@ -1,0 +1,11 @@
+//! The console: its state and screens without a terminal, and the real binary in a terminal of its own.
+
+#![expect(clippy::unwrap_used, reason = "a test that panics has failed, and says where")]
+
+mod actions;
+mod complaints;
+mod pty;
+mod rig;
+mod screens;
+mod survey;
+mod walk;
