@@ -1,6 +1,6 @@
 //! The high-water mark: a ledger restored from an old copy has forgotten transfers, and a resend would pay them again.
 //!
-//! A ledger has an id, and a number that only grows: at each start of a relay, and some seconds after each commit. Both stand in
+//! A ledger has an id, and a number that only grows: at each start, and some seconds after each commit. Both stand in
 //! `<ledger>.mark` beside it too, written after the commit, so a mark is never ahead of its ledger. A ledger that stands below its
 //! mark is an older one. The mark is no part of the ledger: a copy elsewhere has none, and nothing can be said of it. For the same
 //! reason the mark does not belong into the ledger's backup.
@@ -143,7 +143,7 @@ impl Mark {
         Ok(Some(why))
     }
 
-    /// At the start of a relay, in the transaction that opens the ledger: it gets its id, and moves on.
+    /// At the start, in the transaction that opens the ledger: it gets its id, and moves on.
     pub(super) fn begin(&mut self, con: &Connection) -> rusqlite::Result<()> {
         if !self.is_kept() {
             return Ok(());
@@ -193,11 +193,12 @@ impl Mark {
         }
     }
 
-    /// Routines compare and never move it on: a number that grows without claims says nothing.
+    /// A relay makes one; a routine moves on the one that is there, for a reprocess sends, too.
     fn is_kept(&self) -> bool {
         match self.access {
             Access::Serve { .. } | Access::ServeRestored => true,
-            Access::Routine | Access::Read => false,
+            Access::Routine => self.seen.is_some(),
+            Access::Read => false,
         }
     }
 
