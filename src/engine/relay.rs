@@ -3,6 +3,7 @@
 //! Knows neither HTTP nor SQL. The order is the safety: the claim is on disk before the core is called, the result is on disk
 //! before the channel hears of it, and whoever fails in between leaves a row that an inquiry can settle.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -18,6 +19,7 @@ use crate::ledger::{
     CallResult, Claim, ClaimFailed, Claimed, ClaimedAgain, Found, Ledger, LedgerError, OwnerId,
     Record, Recorded, Row, Trail,
 };
+use crate::limits;
 use crate::telegram::{Layout, Malformed, Request};
 
 /// Everything a relay needs. One per process; its methods may be called from any thread.
@@ -36,6 +38,8 @@ pub struct Relay {
     pub gate: Arc<Gate>,
     /// Claims whose result could not be recorded.
     pub given_up: Arc<GivenUp>,
+    /// Whether resends come at the moment.
+    pub resends: Resends,
     /// Is told of each call: outcome and how long it took.
     pub called: Option<CallObserver>,
 }
@@ -78,6 +82,36 @@ impl GivenUp {
     }
 }
 
+/// Whether a look before the claim pays at the moment: it does while resends come. A guess about speed and nothing else: with
+/// either answer the same telegram gets the same reply.
+#[derive(Debug)]
+pub struct Resends(AtomicU32);
+
+impl Default for Resends {
+    fn default() -> Resends {
+        // A relay that was down is asked again first for what it was asked before.
+        Resends(AtomicU32::new(limits::LOOKS_AFTER_A_RESEND))
+    }
+}
+
+impl Resends {
+    fn expected(&self) -> bool {
+        self.0.load(Ordering::Relaxed) > 0
+    }
+
+    fn looked(&self, found: &Found) {
+        match found {
+            Found::Row(_) | Found::Purged => {
+                self.0.store(limits::LOOKS_AFTER_A_RESEND, Ordering::Relaxed);
+            }
+            Found::Nothing => {
+                let left = self.0.load(Ordering::Relaxed);
+                self.0.store(left.saturating_sub(1), Ordering::Relaxed);
+            }
+        }
+    }
+}
+
 impl Relay {
     /// Answers one framed telegram. Blocks for the length of the call, if it makes one.
     pub fn answer(&self, telegram: &[u8]) -> Result<Reply, Unanswerable> {
@@ -85,31 +119,56 @@ impl Relay {
             Ok(request) => request,
             Err(malformed) => return self.refuse_malformed(telegram, malformed),
         };
-        // A look first saves the writer's work for what is settled; who may call is decided by the claim alone.
-        let seen = self.ledger.find(request.guid()).unwrap_or(Found::Nothing);
-        Ok(match decide(&seen, |row| self.same(&request, row)) {
-            Decision::Claim => self.claim(&request, false),
-            Decision::ClaimAgain => self.claim(&request, true),
-            settled @ (Decision::Replay(_) | Decision::Refuse(_)) => {
-                self.tell(&request, &seen, &settled)
-            }
+        // A look answers what is settled without the writer's work. While only new GUIDs come, the look itself is saved: who may
+        // call is decided by the claim alone, and it finds what is there.
+        let permit = if self.resends.expected() { None } else { self.gate.enter() };
+        Ok(match permit {
+            Some(permit) => self.claim(&request, permit, false),
+            None => self.look(&request),
         })
     }
 
+    /// Answers what is settled; claims what is not, if there is room for a call.
+    fn look(&self, request: &Request) -> Reply {
+        let seen = self.ledger.find(request.guid()).unwrap_or(Found::Nothing);
+        self.resends.looked(&seen);
+        let again = match decide(&seen, |row| self.same(request, row)) {
+            Decision::Claim => false,
+            Decision::ClaimAgain => true,
+            settled @ (Decision::Replay(_) | Decision::Refuse(_)) => {
+                return self.tell(request, &seen, &settled);
+            }
+        };
+        match self.gate.enter() {
+            Some(permit) => self.claim(request, permit, again),
+            None => self.refuse(request, Code::Full),
+        }
+    }
+
     /// Claims, and calls if the claim was won. `again`: a FAILED row was seen.
-    fn claim(&self, request: &Request, again: bool) -> Reply {
-        let Some(permit) = self.gate.enter() else { return self.refuse(request, Code::Full) };
+    fn claim(&self, request: &Request, permit: Permit, again: bool) -> Reply {
         let claimed = if again { self.claim_failed(request) } else { self.claim_new(request) };
         let mut reply = match claimed {
             Ok(Ok(attempt)) => self.call(request, attempt),
             Ok(Err(reply)) => reply,
-            Err(error) => {
-                warn!(guid = %request.guid(), "no claim, nothing was sent: {error}");
-                self.refuse(request, Code::NoLedger)
-            }
+            Err(error) => self.not_claimed(request, &error),
         };
         reply.permit = Some(permit);
         reply
+    }
+
+    /// The ledger takes no claim; what is settled can be answered all the same.
+    fn not_claimed(&self, request: &Request, error: &LedgerError) -> Reply {
+        let seen = self.ledger.find(request.guid()).unwrap_or(Found::Nothing);
+        match decide(&seen, |row| self.same(request, row)) {
+            settled @ (Decision::Replay(_) | Decision::Refuse(_)) => {
+                self.tell(request, &seen, &settled)
+            }
+            Decision::Claim | Decision::ClaimAgain => {
+                warn!(guid = %request.guid(), "no claim, nothing was sent: {error}");
+                self.refuse(request, Code::NoLedger)
+            }
+        }
     }
 
     /// Ok(Ok): ours. Ok(Err): somebody else's, and the reply.
@@ -125,6 +184,7 @@ impl Relay {
             Claimed::Found(row) => Found::Row(row),
             Claimed::Purged => Found::Purged,
         };
+        self.resends.looked(&found);
         match decide(&found, |row| self.same(request, row)) {
             Decision::Claim => {
                 unreachable!("a claim that found something is not decided by claiming")

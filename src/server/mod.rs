@@ -13,7 +13,7 @@ use tracing::{error, info, warn};
 use crate::clock::Clock;
 use crate::core_api::{CoreConfigError, CoreUrl, HttpCore, HttpCoreConfig};
 use crate::engine::gate::Gate;
-use crate::engine::relay::{GivenUp, Relay};
+use crate::engine::relay::{GivenUp, Relay, Resends};
 use crate::http_server::{HttpServer, Limits};
 use crate::ledger::owner::{LockFiles, OwnerLock};
 use crate::ledger::sqlite::{
@@ -144,6 +144,7 @@ impl Server {
             owner: owner.id().clone(),
             gate: Arc::clone(&gate),
             given_up: Arc::new(GivenUp::default()),
+            resends: Resends::default(),
             called: Some(Box::new(move |outcome, took| calls.called(outcome, took))),
         });
         let sweeper = sweeper::start(&relay, locks, core, config.orphan_after)?;

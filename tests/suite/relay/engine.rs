@@ -14,7 +14,7 @@ use oncegate::core_api::{Core, Inquiry, Seen, Transfer};
 use oncegate::engine::gate::Gate;
 use oncegate::engine::orphans::Sweep;
 use oncegate::engine::purge::Purge;
-use oncegate::engine::relay::{GivenUp, Relay};
+use oncegate::engine::relay::{GivenUp, Relay, Resends};
 use oncegate::engine::reprocess::Reprocess;
 use oncegate::engine::resolve::Resolve;
 use oncegate::engine::{Operator, Stop};
@@ -164,6 +164,7 @@ impl World {
             owner: OwnerId::new(1, Utc::now(), 0),
             gate: Gate::new(6),
             given_up: Arc::new(GivenUp::default()),
+            resends: Resends::default(),
             called: None,
         };
         let operator = Operator { who: "test@host".to_owned(), reason: None };

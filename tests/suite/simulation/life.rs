@@ -7,7 +7,7 @@ use chrono::TimeDelta;
 use oncegate::engine::age::Ages;
 use oncegate::engine::orphans::Sweep;
 use oncegate::engine::purge::Purge;
-use oncegate::engine::relay::{Relay, Reply};
+use oncegate::engine::relay::{Relay, Reply, Resends};
 use oncegate::engine::reprocess::Reprocess;
 use oncegate::engine::resolve::Resolve;
 use oncegate::engine::{Operator, Stop};
@@ -164,6 +164,7 @@ fn send_under(stage: &Arc<Stage>, guid: &str) {
         owner: process.owner.clone(),
         gate: Arc::clone(&process.gate),
         given_up: Arc::clone(&process.given_up),
+        resends: Resends::default(),
         called: None,
     };
     let answer = || relay.answer(&bytes).expect("a telegram that can be answered");
