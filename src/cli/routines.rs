@@ -15,6 +15,7 @@ use super::args::{ConfigArg, CoreArgs, Failure, LayoutArg, Usage, seconds};
 use super::out::{Out, json_line};
 use crate::clock::{Clock, SystemClock};
 use crate::core_api::CoreUrl;
+use crate::engine::orphans::holds_nothing;
 use crate::engine::purge::Purge;
 use crate::engine::reprocess::{self, Reprocess};
 use crate::engine::resolve::{self, Resolve};
@@ -208,7 +209,7 @@ pub(super) fn reprocess(args: &ReprocessArgs) -> Result<ExitCode, Failure> {
     };
     // A claim whose result could not be recorded stays; then the file has to stay too, to prove that its owner is dead.
     if let Some(lock) = lock
-        && crate::server::holds_nothing(&ledger, lock.id())
+        && holds_nothing(&ledger, lock.id())
     {
         lock.leave().map_err(Failure::failed)?;
     }

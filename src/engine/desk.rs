@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
+use super::orphans::holds_nothing;
 use super::purge::Purge;
 use super::reprocess::{self, Reprocess};
 use super::resolve::{self, Resolve};
@@ -20,7 +21,7 @@ use crate::guid::Guid;
 use crate::ledger::owner::{LockFiles, OwnerLock};
 use crate::ledger::survey::{Browse, Noted, Part, Survey, Told, Window};
 use crate::ledger::{
-    Cause, Found, HistoryLine, Ledger, LedgerError, OwnerId, Query, Row, Trail, ledger_time,
+    Cause, Found, HistoryLine, LedgerError, OwnerId, Query, Row, Trail, ledger_time,
     parse_ledger_time,
 };
 use crate::state::State;
@@ -598,17 +599,4 @@ fn is_skip(reason: &str) -> bool {
 #[must_use]
 pub fn age_s(updated_at: &str, now: DateTime<Utc>) -> Option<i64> {
     Some((now - parse_ledger_time(updated_at)?).num_seconds().max(0))
-}
-
-/// Whether no SENT row names this owner.
-fn holds_nothing(ledger: &dyn Ledger, owner: &OwnerId) -> bool {
-    let mut query = Query::of(&[State::Sent]);
-    loop {
-        let Ok(page) = ledger.outline(&query) else { return false };
-        let Some(last) = page.last() else { return true };
-        query.after = Some(last.place());
-        if page.iter().any(|row| row.owner.as_ref() == Some(owner)) {
-            return false;
-        }
-    }
 }

@@ -195,3 +195,18 @@ impl Sweep<'_> {
         Ok(swept)
     }
 }
+
+/// Whether no claim of `owner` is left in the ledger, as far as it can be read. Only then may the owner's lock file go: as long as
+/// there is a claim, the file is the proof that the owner is dead.
+#[must_use]
+pub fn holds_nothing(ledger: &dyn Ledger, owner: &OwnerId) -> bool {
+    let mut query = Query::of(&[State::Sent]);
+    loop {
+        let Ok(page) = ledger.outline(&query) else { return false };
+        let Some(last) = page.last() else { return true };
+        query.after = Some(last.place());
+        if page.iter().any(|row| row.owner.as_ref() == Some(owner)) {
+            return false;
+        }
+    }
+}

@@ -13,15 +13,15 @@ use tracing::{error, info, warn};
 use crate::clock::Clock;
 use crate::core_api::{CoreConfigError, CoreUrl, HttpCore, HttpCoreConfig};
 use crate::engine::gate::Gate;
+use crate::engine::orphans::holds_nothing;
 use crate::engine::relay::{GivenUp, Relay, Resends};
 use crate::http_server::{HttpServer, Limits};
 use crate::ledger::owner::{LockFiles, OwnerLock};
 use crate::ledger::sqlite::{
     Access, BallastNews, Created, Hooks, MarkNews, OpenError, SqliteLedger,
 };
-use crate::ledger::{Ledger, OwnerId, Query};
+use crate::ledger::{Ledger, OwnerId};
 use crate::limits;
-use crate::state::State;
 use crate::telegram::Layout;
 
 mod admin;
@@ -207,19 +207,6 @@ impl Server {
             );
         }
         ended
-    }
-}
-
-/// Whether no claim of `owner` is left in the ledger.
-pub(crate) fn holds_nothing(ledger: &dyn Ledger, owner: &OwnerId) -> bool {
-    let mut query = Query::of(&[State::Sent]);
-    loop {
-        let Ok(page) = ledger.outline(&query) else { return false };
-        let Some(last) = page.last() else { return true };
-        query.after = Some(last.place());
-        if page.iter().any(|row| row.owner.as_ref() == Some(owner)) {
-            return false;
-        }
     }
 }
 
