@@ -8,7 +8,7 @@ use std::fs::DirBuilder;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::fs::DirBuilderExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread;
@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use chrono::TimeDelta;
 
-use crate::channel::NoReply;
+use crate::channel::{Channel, NoReply};
 use crate::clock::{Clock, SystemClock};
 use crate::code::Code;
 use crate::core_api::simulated::{SimulatedConfig, SimulatedCore, Stats};
@@ -53,6 +53,9 @@ const CORE_LATE_MAX: Duration = Duration::from_secs(3);
 
 /// How long a connection to the core may be idle and be used again: the program's own default.
 const CORE_IDLE: Duration = Duration::from_secs(1);
+
+/// Rows of each kind that are left for the console: few enough to see all of them, enough to mark some.
+const DRILL_ROWS: usize = 4;
 
 /// Rounds of resolve and reprocess. One is enough unless the machine is so busy that calls of the second time out too.
 const ROUNDS_MAX: usize = 3;
@@ -175,6 +178,25 @@ pub fn run(tell: &mut dyn FnMut(Progress)) -> Result<Outcome, DemoError> {
     })
 }
 
+/// What is left for a newcomer to settle in the console: some rows of each kind, and the core that can settle them.
+pub struct Drill {
+    /// Where the core is.
+    pub core: String,
+    /// It runs as long as this value lives.
+    _running: SimulatedCore,
+}
+
+/// Leaves rows stuck on purpose on the ledger of a demo that has run: FAILED, sent while nobody listened, and UNKNOWN, answered by a reset.
+pub fn leave_stuck(ledger: &Path) -> Result<Drill, DemoError> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let (stage, listener) = Stage::at(ledger.to_owned(), clock)?;
+    stage.transfer_each(&["RENT"; DRILL_ROWS])?;
+    let slow = SimulatedConfig { slow: CORE_SLOW, db: None, clock: Arc::clone(&stage.clock) };
+    let core = SimulatedCore::start(listener, slow)?;
+    stage.transfer_each(&["RESET"; DRILL_ROWS])?;
+    Ok(Drill { core: core.url(), _running: core })
+}
+
 /// Lets all channels play one act at the same time.
 fn play(
     lines: &mut [Line],
@@ -224,12 +246,17 @@ impl Stage {
             format!("oncegate-demo-{}-{}", clock.now().format("%Y%m%d-%H%M%S"), std::process::id());
         let folder = std::env::temp_dir().join(name);
         DirBuilder::new().mode(0o700).create(&folder)?;
+        Stage::at(folder.join("relay.db"), clock)
+    }
+
+    /// The same for a ledger that is there.
+    fn at(db: PathBuf, clock: Arc<dyn Clock>) -> Result<(Stage, TcpListener), DemoError> {
         let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)?;
         socket.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into())?;
         let listener = TcpListener::from(socket);
         let core = format!("http://{}", listener.local_addr()?).parse()?;
         let layout = Layout::std128();
-        Ok((Stage { db: folder.join("relay.db"), core, layout, clock }, listener))
+        Ok((Stage { db, core, layout, clock }, listener))
     }
 
     fn relay_config(&self) -> Config {
@@ -252,6 +279,20 @@ impl Stage {
             idle_timeout: Duration::from_secs(limits::CHANNEL_IDLE_TIMEOUT_S),
             sync_failed: || std::process::exit(1),
         }
+    }
+
+    /// One transfer for each memo, through a relay of its own.
+    fn transfer_each(&self, memos: &[&str]) -> Result<(), DemoError> {
+        let relay = Server::start(&self.relay_config(), &self.clock)?;
+        let to = relay.tcp_address().expect("the demo's relay listens for TCP");
+        let mut channel = Channel::connect(&to.to_string(), &self.layout, READ_TIMEOUT)?;
+        for (serial, memo) in (0..).zip(memos) {
+            let telegram = channels::one_transfer(&self.layout, &*self.clock, serial, memo)?;
+            channel.ask(&telegram, 4 * READ_TIMEOUT)?;
+        }
+        // False would be a call still in flight; its row then is the next relay's to settle.
+        let _ended = relay.stop();
+        Ok(())
     }
 
     /// What an operator does, while the relay runs: resolve, then reprocess.

@@ -90,6 +90,19 @@ enum ThemeArg {
 }
 
 pub(super) fn open(shared: &ServeArgs, own: &ConsoleArgs) -> Result<ExitCode, Failure> {
+    ended(crate::console::run(checked(shared, own)?))
+}
+
+/// The same with a line for a newcomer.
+pub(super) fn open_with_hint(
+    shared: &ServeArgs,
+    own: &ConsoleArgs,
+    hint: String,
+) -> Result<ExitCode, Failure> {
+    ended(crate::console::run(Setup { hint: Some(hint), ..checked(shared, own)? }))
+}
+
+fn checked(shared: &ServeArgs, own: &ConsoleArgs) -> Result<Setup, Failure> {
     let Some(db) = &shared.db else {
         let text =
             "no ledger named: --db PATH opens the console, `oncegate --help` shows everything";
@@ -99,14 +112,7 @@ pub(super) fn open(shared: &ServeArgs, own: &ConsoleArgs) -> Result<ExitCode, Fa
         let text = "the console needs a terminal; `oncegate list --db PATH` prints the rows";
         return Err(Usage::Text(text.to_owned()).into());
     }
-    let setup = Setup {
-        keys: own.keymap()?,
-        look: own.look(),
-        outbox: own.outbox()?,
-        hint: None,
-        ..setup(shared, own, db)?
-    };
-    ended(crate::console::run(setup))
+    Ok(Setup { keys: own.keymap()?, outbox: own.outbox()?, ..setup(shared, own, db)? })
 }
 
 /// The desk, and how its ledger is opened again.

@@ -15,7 +15,8 @@ use crate::demo::{self, Outcome, Progress};
 const EXAMPLES: &str = "\
 It sets up everything itself: a simulated core that is not idempotent and misbehaves, a relay on a \
 new ledger, and channels that resend and lose answers. Then it settles what is open, as an operator would with \
-resolve and reprocess, and shows what the core counted. The ledger is kept; the last lines say where.
+resolve and reprocess, and shows what the core counted. The ledger is kept; the last lines say where. On a terminal the operator's console then opens on it, \
+with some transfers left stuck on purpose.
 
 Examples:
   oncegate demo
@@ -40,8 +41,24 @@ pub(super) fn demo(args: &DemoArgs) -> Result<ExitCode, Failure> {
     let outcome = ran.map_err(Failure::failed)?;
     let mut out = shown.out;
     out.lines(&report(&outcome, clock.monotonic()));
+    let at_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+    if args.headless || !at_terminal || !outcome.is_good() {
+        out.end().map_err(Failure::failed)?;
+        return Ok(ExitCode::from(u8::from(!outcome.is_good())));
+    }
+    console(&outcome, out)
+}
+
+/// On a terminal the newcomer goes on as the operator, on the same ledger, with some rows left stuck for it.
+fn console(outcome: &Outcome, mut out: Out) -> Result<ExitCode, Failure> {
+    let drill = demo::leave_stuck(&outcome.ledger).map_err(Failure::failed)?;
+    out.line("");
+    out.line("Now eight transfers are left stuck on purpose. Enter opens the operator's console; q leaves it.");
     out.end().map_err(Failure::failed)?;
-    Ok(ExitCode::from(u8::from(!outcome.is_good())))
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).map_err(Failure::failed)?;
+    let hint = "UNKNOWN: R asks the core. FAILED: P sends again. Space marks, ? helps, q leaves.";
+    super::console_on(&outcome.ledger, &drill.core, "2", hint.to_owned())
 }
 
 /// How progress is shown: a bar on a terminal, a line per part elsewhere.

@@ -5,6 +5,7 @@
 
 use std::error::Error;
 use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -118,6 +119,19 @@ fn run(cli: Cli) -> Result<ExitCode, Failure> {
         None if cli.serve.serve => serve::serve(cli.serve),
         None => console::open(&cli.serve, &cli.console),
     }
+}
+
+/// The console on this ledger before this core, with a line for a newcomer. `late_max`: that core's longest time, in seconds.
+fn console_on(
+    ledger: &Path,
+    core: &str,
+    late_max: &str,
+    hint: String,
+) -> Result<ExitCode, Failure> {
+    let words = ["oncegate", "--core", core, "--core-late-max", late_max, "--db"];
+    let words = words.iter().map(OsString::from).chain([ledger.as_os_str().to_owned()]);
+    let cli = Cli::try_parse_from(words)?;
+    console::open_with_hint(&cli.serve, &cli.console, hint)
 }
 
 /// An error and its causes, in one line.

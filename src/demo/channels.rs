@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::{DemoError, is_final};
-use crate::channel::{Channel, NoReply};
+use crate::channel::{Channel, NoReply, new_guid};
 use crate::clock::Clock;
 use crate::code::Code;
 use crate::telegram::{EncodeError, Layout};
@@ -219,6 +219,26 @@ fn telegrams(layout: &Layout, now: &str, channel: usize) -> Vec<Vec<u8>> {
         .map(|(number, word)| telegram(layout, now, channel, number, word))
         .collect::<Result<_, _>>()
         .expect("the default layout takes the demo's transfers")
+}
+
+/// A transfer with this memo, outside of the demo's acts.
+pub(super) fn one_transfer(
+    layout: &Layout,
+    clock: &dyn Clock,
+    serial: u32,
+    memo: &str,
+) -> Result<Vec<u8>, EncodeError> {
+    let fields = [
+        ("guid", new_guid(clock.now(), serial)),
+        ("channel_id", "MOB".to_owned()),
+        ("from_acct", "110123456789".to_owned()),
+        ("to_acct", "3020987654321".to_owned()),
+        ("amount", (150_000 * (u64::from(serial) + 1)).to_string()),
+        ("memo", memo.to_owned()),
+    ];
+    let values = fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    let tx_code = layout.tx_codes().next().expect("a layout has a transaction");
+    layout.encode_request(tx_code, &values)
 }
 
 fn telegram(
