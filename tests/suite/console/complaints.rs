@@ -422,7 +422,7 @@ fn the_order_is_that_of_the_times_and_stays_over_many_ticks() {
     }
 }
 
-// T37, teamclaude-rs#323: a panic in a background thread tore the screen away under a live UI.
+// T37: a panic in a background thread tore the screen away under a live UI.
 #[test]
 fn when_a_thread_has_died_the_screen_says_so_and_acts_no_more() {
     let file = failed(1);
