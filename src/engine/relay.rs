@@ -136,7 +136,7 @@ impl Relay {
             Decision::Claim => false,
             Decision::ClaimAgain => true,
             settled @ (Decision::Replay(_) | Decision::Refuse(_)) => {
-                return self.tell(request, &seen, &settled);
+                return self.tell(request, seen.row(), &settled);
             }
         };
         match self.gate.enter() {
@@ -162,7 +162,7 @@ impl Relay {
         let seen = self.ledger.find(request.guid()).unwrap_or(Found::Nothing);
         match decide(&seen, |row| self.same(request, row)) {
             settled @ (Decision::Replay(_) | Decision::Refuse(_)) => {
-                self.tell(request, &seen, &settled)
+                self.tell(request, seen.row(), &settled)
             }
             Decision::Claim | Decision::ClaimAgain => {
                 warn!(guid = %request.guid(), "no claim, nothing was sent: {error}");
@@ -191,7 +191,7 @@ impl Relay {
             }
             Decision::ClaimAgain => self.claim_failed(request),
             settled @ (Decision::Replay(_) | Decision::Refuse(_)) => {
-                Ok(Err(self.tell(request, &found, &settled)))
+                Ok(Err(self.tell(request, found.row(), &settled)))
             }
         }
     }
@@ -226,9 +226,7 @@ impl Relay {
             Ok(Recorded::Stale(row)) => {
                 held.recorded();
                 warn!(guid = %request.guid(), state = %row.state, "the row was settled meanwhile; its answer stands");
-                let found = Found::Row(row);
-                let Found::Row(row) = &found else { unreachable!("it was just made") };
-                self.tell(request, &found, &answer(row))
+                self.tell(request, Some(&row), &answer(&row))
             }
             Ok(Recorded::Gone) => {
                 held.recorded();
@@ -255,13 +253,10 @@ impl Relay {
         self.layout.same_content(request, &row.request)
     }
 
-    fn tell(&self, request: &Request, found: &Found, decision: &Decision<'_>) -> Reply {
+    fn tell(&self, request: &Request, row: Option<&Row>, decision: &Decision<'_>) -> Reply {
         match decision {
             Decision::Replay(stored) => {
-                let code = match found {
-                    Found::Row(row) => row.rsp_code.clone(),
-                    Found::Nothing | Found::Purged => None,
-                };
+                let code = row.and_then(|row| row.rsp_code.clone());
                 Reply { replayed: true, ..self.reply(stored.to_vec(), code.unwrap_or_default()) }
             }
             Decision::Refuse(code) => self.refuse(request, *code),

@@ -53,6 +53,17 @@ pub enum Found {
     Purged,
 }
 
+impl Found {
+    /// The row, if there is one.
+    #[must_use]
+    pub fn row(&self) -> Option<&Row> {
+        match self {
+            Found::Row(row) => Some(row),
+            Found::Nothing | Found::Purged => None,
+        }
+    }
+}
+
 /// A wish to claim a GUID for a first call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
