@@ -35,6 +35,9 @@ pub const WRITER_QUEUE_OPERATIONS_MAX: usize = 4_096;
 /// How long the writer sleeps when nobody asks: so often it looks after the ballast unasked.
 pub const WRITER_IDLE_SECS: u64 = 1;
 
+/// Pause between two looks of the writer at what lies beside the ledger (the ballast, the length of the log): each costs microseconds, a commit a few hundred of them.
+pub const LOOK_PAUSE_MS: u64 = 100;
+
 /// Room kept on the disk for results: a thousand calls in flight at four pages of 4 KiB each (row, index, count, history), as if each were committed alone and the log never cut.
 pub const BALLAST_BYTES: u64 = 16 * 1024 * 1024;
 
@@ -211,6 +214,9 @@ pub const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// The stack of a connection's thread. Virtual until it is used; TLS and JSON of the core's client need the most.
 pub const CONNECTION_STACK_BYTES: usize = 512 * 1024;
+
+/// The stack of a thread that only writes the rest of a reply.
+pub const SLOW_CHANNEL_STACK_BYTES: usize = 64 * 1024;
 
 /// What is read at once from a channel: a telegram is a few hundred bytes, and this lies on the thread's stack.
 pub const CHANNEL_READ_BYTES: usize = 4 * 1024;

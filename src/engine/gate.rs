@@ -15,6 +15,8 @@ pub struct Gate {
 struct State {
     inside: usize,
     open: bool,
+    /// Somebody waits for the last one to leave: only at the end, and waking nobody would cost a system call each time.
+    awaited: bool,
 }
 
 /// One call in flight, from before its claim until its reply has left. Dropping it makes room.
@@ -25,7 +27,7 @@ impl Gate {
     /// An open gate for at most `calls_max` at once.
     #[must_use]
     pub fn new(calls_max: usize) -> Arc<Gate> {
-        let state = Mutex::new(State { inside: 0, open: true });
+        let state = Mutex::new(State { inside: 0, open: true, awaited: false });
         Arc::new(Gate { calls_max, state, left: Condvar::new() })
     }
 
@@ -63,6 +65,7 @@ impl Gate {
         let end = Instant::now() + wait;
         let mut state = self.state();
         while state.inside > 0 {
+            state.awaited = true;
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return false;
@@ -81,7 +84,7 @@ impl Drop for Permit {
     fn drop(&mut self) {
         let mut state = self.0.state();
         state.inside -= 1;
-        if state.inside == 0 {
+        if state.inside == 0 && state.awaited {
             self.0.left.notify_all();
         }
     }

@@ -112,49 +112,91 @@ impl Resends {
     }
 }
 
+/// What a telegram has come to.
+enum Work {
+    /// Its reply.
+    Told(Reply),
+    /// A call that is over; its result has to be on disk before anybody hears of it.
+    Called(Box<Called>, Record),
+}
+
+/// A call that is over.
+struct Called {
+    request: Request,
+    held: Held,
+    permit: Permit,
+}
+
 impl Relay {
-    /// Answers one framed telegram. Blocks for the length of the call, if it makes one.
+    /// Answers one framed telegram. Blocks for the length of the call, if it makes one, and until its result is on disk.
     pub fn answer(&self, telegram: &[u8]) -> Result<Reply, Unanswerable> {
+        Ok(match self.work(telegram)? {
+            Work::Told(reply) => reply,
+            Work::Called(called, record) => {
+                let recorded = self.ledger.record(&record);
+                self.conclude(*called, record, recorded)
+            }
+        })
+    }
+
+    /// The same, but waits for no result: `tell` gets the reply, perhaps later and on the thread that wrote the result. It must be
+    /// quick, and must not ask the relay anything.
+    pub fn answer_then(
+        self: &Arc<Relay>,
+        telegram: &[u8],
+        tell: impl FnOnce(Reply) + Send + 'static,
+    ) -> Result<(), Unanswerable> {
+        match self.work(telegram)? {
+            Work::Told(reply) => tell(reply),
+            Work::Called(called, record) => {
+                let relay = Arc::clone(self);
+                let then = move |record, recorded| tell(relay.conclude(*called, record, recorded));
+                self.ledger.record_then(record, Box::new(then));
+            }
+        }
+        Ok(())
+    }
+
+    fn work(&self, telegram: &[u8]) -> Result<Work, Unanswerable> {
         let request = match self.layout.decode_request(telegram) {
             Ok(request) => request,
-            Err(malformed) => return self.refuse_malformed(telegram, malformed),
+            Err(malformed) => return self.refuse_malformed(telegram, malformed).map(Work::Told),
         };
         // A look answers what is settled without the writer's work. While only new GUIDs come, the look itself is saved: who may
         // call is decided by the claim alone, and it finds what is there.
         let permit = if self.resends.expected() { None } else { self.gate.enter() };
         Ok(match permit {
-            Some(permit) => self.claim(&request, permit, false),
-            None => self.look(&request),
+            Some(permit) => self.claim(request, permit, false),
+            None => self.look(request),
         })
     }
 
     /// Answers what is settled; claims what is not, if there is room for a call.
-    fn look(&self, request: &Request) -> Reply {
+    fn look(&self, request: Request) -> Work {
         let seen = self.ledger.find(request.guid()).unwrap_or(Found::Nothing);
         self.resends.looked(&seen);
-        let again = match decide(&seen, |row| self.same(request, row)) {
+        let again = match decide(&seen, |row| self.same(&request, row)) {
             Decision::Claim => false,
             Decision::ClaimAgain => true,
             settled @ (Decision::Replay(_) | Decision::Refuse(_)) => {
-                return self.tell(request, seen.row(), &settled);
+                return Work::Told(self.tell(&request, seen.row(), &settled));
             }
         };
         match self.gate.enter() {
             Some(permit) => self.claim(request, permit, again),
-            None => self.refuse(request, Code::Full),
+            None => Work::Told(self.refuse(&request, Code::Full)),
         }
     }
 
     /// Claims, and calls if the claim was won. `again`: a FAILED row was seen.
-    fn claim(&self, request: &Request, permit: Permit, again: bool) -> Reply {
-        let claimed = if again { self.claim_failed(request) } else { self.claim_new(request) };
-        let mut reply = match claimed {
-            Ok(Ok(attempt)) => self.call(request, attempt),
+    fn claim(&self, request: Request, permit: Permit, again: bool) -> Work {
+        let claimed = if again { self.claim_failed(&request) } else { self.claim_new(&request) };
+        let reply = match claimed {
+            Ok(Ok(attempt)) => return self.call(request, attempt, permit),
             Ok(Err(reply)) => reply,
-            Err(error) => self.not_claimed(request, &error),
+            Err(error) => self.not_claimed(&request, &error),
         };
-        reply.permit = Some(permit);
-        reply
+        Work::Told(Reply { permit: Some(permit), ..reply })
     }
 
     /// The ledger takes no claim; what is settled can be answered all the same.
@@ -209,35 +251,47 @@ impl Relay {
         })
     }
 
-    /// The one call of this attempt, and its record.
-    fn call(&self, request: &Request, attempt: Attempt) -> Reply {
-        let held = Held { claim: Some((request.guid(), attempt)), given_up: &self.given_up };
-        let outcome = self.transfer(request);
+    /// The one call of this attempt, and what is to be recorded of it.
+    fn call(&self, request: Request, attempt: Attempt, permit: Permit) -> Work {
+        let claim = Some((request.guid().clone(), attempt));
+        let held = Held { claim, given_up: Arc::clone(&self.given_up) };
+        let outcome = self.transfer(&request);
         let record =
-            record_of(&self.layout, request, attempt, outcome, self.clock.now(), Trail::relay());
+            record_of(&self.layout, &request, attempt, outcome, self.clock.now(), Trail::relay());
         if let Some(seen) = &record.trail.seen {
             info!(guid = %request.guid(), code = %record.result.code(), "{seen}");
         }
-        match self.ledger.record(&record) {
-            Ok(Recorded::Written) => {
-                held.recorded();
-                self.reply(record.response, record.result.code().to_string())
-            }
+        Work::Called(Box::new(Called { request, held, permit }), record)
+    }
+
+    /// The reply to a call, by what became of its record.
+    fn conclude(
+        &self,
+        called: Called,
+        record: Record,
+        recorded: Result<Recorded, LedgerError>,
+    ) -> Reply {
+        let Called { request, held, permit } = called;
+        let guid = request.guid();
+        if recorded.is_ok() {
+            held.recorded();
+        }
+        let reply = match recorded {
+            Ok(Recorded::Written) => self.reply(record.response, record.result.code().to_string()),
             Ok(Recorded::Stale(row)) => {
-                held.recorded();
-                warn!(guid = %request.guid(), state = %row.state, "the row was settled meanwhile; its answer stands");
-                self.tell(request, Some(&row), &answer(&row))
+                warn!(%guid, state = %row.state, "the row was settled meanwhile; its answer stands");
+                self.tell(&request, Some(&row), &answer(&row))
             }
             Ok(Recorded::Gone) => {
-                held.recorded();
-                warn!(guid = %request.guid(), "the row is gone; its result could not be recorded");
-                self.refuse(request, Code::Unknown)
+                warn!(%guid, "the row is gone; its result could not be recorded");
+                self.refuse(&request, Code::Unknown)
             }
             Err(error) => {
-                warn!(guid = %request.guid(), "the result could not be recorded, an inquiry will settle it: {error}");
-                self.refuse(request, Code::Unknown)
+                warn!(%guid, "the result could not be recorded, an inquiry will settle it: {error}");
+                self.refuse(&request, Code::Unknown)
             }
-        }
+        };
+        Reply { permit: Some(permit), ..reply }
     }
 
     fn transfer(&self, request: &Request) -> Transfer {
@@ -316,21 +370,21 @@ pub(super) fn record_of(
 }
 
 /// A claim that is ours until it is recorded. Dropped before (an error, a panic), it is given up to the sweep.
-struct Held<'a> {
-    claim: Option<(&'a Guid, Attempt)>,
-    given_up: &'a GivenUp,
+struct Held {
+    claim: Option<(Guid, Attempt)>,
+    given_up: Arc<GivenUp>,
 }
 
-impl Held<'_> {
+impl Held {
     fn recorded(mut self) {
         self.claim = None;
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for Held {
     fn drop(&mut self) {
-        if let Some((guid, attempt)) = self.claim {
-            self.given_up.push(guid.clone(), attempt);
+        if let Some((guid, attempt)) = self.claim.take() {
+            self.given_up.push(guid, attempt);
         }
     }
 }

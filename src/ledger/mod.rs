@@ -490,6 +490,9 @@ pub enum LedgerError {
     Closed,
 }
 
+/// Is told what became of a record, and gets it back.
+pub type Told = Box<dyn FnOnce(Record, Result<Recorded, LedgerError>) + Send>;
+
 /// What holds the ledger. All methods may be called from any thread. All may fail with a [`LedgerError`]; unless it is
 /// `SyncFailed`, nothing was changed then.
 pub trait Ledger: Send + Sync {
@@ -507,6 +510,13 @@ pub trait Ledger: Send + Sync {
     /// Records the result of a call, fenced by attempt and state ([`CallResult::may_follow`]), with a line of history unless
     /// it is the plain way SENT → DONE of a first attempt. `Written` means on disk. Tries for [`crate::limits::RECORD_TRY_MS`].
     fn record(&self, record: &Record) -> Result<Recorded, LedgerError>;
+
+    /// Records as [`Ledger::record`] does, without making the caller wait: `then` is told once, on whichever thread that wrote. It
+    /// must be quick, and must not ask the ledger to write anything. A ledger that has no such thread tells before it returns.
+    fn record_then(&self, record: Record, then: Told) {
+        let recorded = self.record(&record);
+        then(record, recorded);
+    }
 
     /// Settles an UNKNOWN row by what an inquiry found, fenced by attempt and state, with a line of history. Waits as `claim` does.
     fn settle(&self, settle: &Settle) -> Result<Recorded, LedgerError>;

@@ -4,6 +4,7 @@
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt as _, symlink};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -814,10 +815,8 @@ fn a_reader_never_sees_half_of_an_operation() {
     });
 }
 
-#[test]
-fn a_writer_that_died_is_heard_of_and_whoever_asks_it_is_told_so() {
-    let dir = scratch();
-    let path = empty_ledger(dir.path());
+/// A ledger whose observer of commits panics, and what is told of it.
+fn ledger_with_a_bad_observer(path: &Path) -> (SqliteLedger, Arc<Mutex<Vec<LedgerError>>>) {
     let told = Arc::new(Mutex::new(Vec::new()));
     let heard = Arc::clone(&told);
     let hooks = Hooks {
@@ -825,13 +824,43 @@ fn a_writer_that_died_is_heard_of_and_whoever_asks_it_is_told_so() {
         sync_failed: Some(Box::new(move |error| heard.lock().unwrap().push(error.clone()))),
         ..Hooks::default()
     };
-    let (ledger, _) = SqliteLedger::open(&path, Access::Routine, HandClock::new(), hooks).unwrap();
-    claimed(&ledger, "G");
+    (SqliteLedger::open(path, Access::Routine, HandClock::new(), hooks).unwrap().0, told)
+}
+
+fn is_dead(ledger: &SqliteLedger, told: &Mutex<Vec<LedgerError>>) {
     assert_eq!(ledger.claim(&claim("H")), Err(LedgerError::Closed));
     assert_eq!(ledger.record(&record("G", 1, DONE)), Err(LedgerError::Closed));
-    assert!(matches!(ledger.find(&id("G")).unwrap(), Found::Row(_)), "what it answered is there");
+    assert!(matches!(ledger.find(&id("G")).unwrap(), Found::Row(_)), "it was committed");
     wait_for("the process is told to stop", || !told.lock().unwrap().is_empty());
     assert_eq!(*told.lock().unwrap(), [LedgerError::Closed]);
+}
+
+#[test]
+fn a_writer_that_died_is_heard_of_and_whoever_asks_it_is_told_so() {
+    let dir = scratch();
+    let path = empty_ledger(dir.path());
+    let (ledger, told) = ledger_with_a_bad_observer(&path);
+    let lock = Connection::open(&path).unwrap();
+    lock.execute_batch("BEGIN IMMEDIATE").unwrap();
+    thread::scope(|scope| {
+        // It finds the lock held, so the writer's thread does it.
+        let claimed = scope.spawn(|| ledger.claim(&claim("G")));
+        thread::sleep(Duration::from_millis(100));
+        lock.execute_batch("COMMIT").unwrap();
+        assert_eq!(claimed.join().unwrap(), Err(LedgerError::Closed));
+    });
+    is_dead(&ledger, &told);
+}
+
+#[test]
+fn a_caller_that_died_while_it_committed_for_itself_is_heard_of_too() {
+    let dir = scratch();
+    let (ledger, told) = ledger_with_a_bad_observer(&empty_ledger(dir.path()));
+    // The writer's thread looks around first, and would do it; then there is nobody but the caller.
+    thread::sleep(Duration::from_millis(100));
+    let claimed = catch_unwind(AssertUnwindSafe(|| ledger.claim(&claim("G"))));
+    assert!(!matches!(claimed, Ok(Ok(_))), "it was not told that it may call");
+    is_dead(&ledger, &told);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The ledger on SQLite: WAL, `synchronous=FULL`, one writer thread with group commit, a few readers.
 //!
-//! [`open`] makes sure that a file is a ledger, `mark` that it is no old copy, `writer` commits, `ballast` keeps room for
-//! results, `statements` has the SQL texts of the trait's methods, `clock` those of the notes on the clock.
+//! [`open`] makes sure that a file is a ledger, `mark` that it is no old copy, `writer` says who shares a commit and `committer` makes
+//! it, `ballast` keeps room for results, `statements` has the SQL texts of the trait's methods, `clock` those of the notes on the clock.
 //! Knows no telegram.
 
 use std::ops::Deref;
@@ -14,7 +14,7 @@ use rusqlite::Connection;
 
 use super::{
     Claim, ClaimFailed, Claimed, ClaimedAgain, ClockNote, Counts, Found, HistoryLine, Ledger,
-    LedgerError, Orphan, Outline, Purge, Query, Record, Recorded, Row, Settle,
+    LedgerError, Orphan, Outline, Purge, Query, Record, Recorded, Row, Settle, Told,
 };
 use crate::clock::Clock;
 use crate::guid::Guid;
@@ -22,6 +22,8 @@ use crate::limits;
 
 mod ballast;
 mod clock;
+mod committer;
+mod job;
 mod mark;
 pub mod open;
 mod statements;
@@ -30,12 +32,13 @@ mod writer;
 
 use ballast::{Ballast, Need};
 pub use ballast::{BallastNews, BallastObserver};
+pub use committer::{CommitObserver, SyncFailure};
+use job::Job;
 use mark::{Mark, Stand};
 pub use mark::{MarkNews, MarkObserver};
 pub use open::{Access, Created, OpenError};
 use open::{Beside, Files, Place};
 use writer::Writer;
-pub use writer::{CommitObserver, SyncFailure};
 
 /// A ledger file, open.
 pub struct SqliteLedger {
@@ -45,13 +48,14 @@ pub struct SqliteLedger {
     clock: Arc<dyn Clock>,
 }
 
-/// What a ledger tells of itself. All are called on the writer's thread.
+/// What a ledger tells of itself. All are called on the thread that writes, which may be a caller's: they must be quick, and must not
+/// ask the ledger anything.
 #[derive(Default)]
 pub struct Hooks {
     /// Called after each commit.
     pub committed: Option<CommitObserver>,
-    /// Called once when nothing can be written any more: fsync failed (what is on disk is not known), or the writer's thread
-    /// panicked. The process must stop: its claims are taken over only when it is dead.
+    /// Called once when nothing can be written any more: fsync failed (what is on disk is not known), or a thread
+    /// panicked while it wrote. The process must stop: its claims are taken over only when it is dead.
     pub sync_failed: Option<SyncFailure>,
     /// Called when the ballast was laid, used, or can't be laid.
     pub ballast: Option<BallastObserver>,
@@ -99,12 +103,21 @@ impl SqliteLedger {
         try_ms: u64,
         work: impl Fn(&Connection, &str) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, LedgerError> {
-        let Some(writer) = &self.writer else {
-            return Err(LedgerError::ReadOnly("it was opened for reading only".to_owned()));
-        };
+        self.writer()?.run(need, end_of(try_ms), self.timed(work))
+    }
+
+    fn writer(&self) -> Result<&Writer, LedgerError> {
+        let only_read = || LedgerError::ReadOnly("it was opened for reading only".to_owned());
+        self.writer.as_ref().ok_or_else(only_read)
+    }
+
+    /// Gives `work` the time at which it runs.
+    fn timed<T>(
+        &self,
+        work: impl Fn(&Connection, &str) -> rusqlite::Result<T> + Send + 'static,
+    ) -> impl Fn(&Connection) -> rusqlite::Result<T> + Send + 'static {
         let clock = Arc::clone(&self.clock);
-        let work = move |con: &Connection| work(con, &super::ledger_time(clock.now()));
-        writer.run(need, Instant::now() + Duration::from_millis(try_ms), work)
+        move |con| work(con, &super::ledger_time(clock.now()))
     }
 
     fn read<T>(&self, work: impl Fn(&Connection) -> rusqlite::Result<T>) -> Result<T, LedgerError> {
@@ -133,22 +146,22 @@ impl Ledger for SqliteLedger {
     }
 
     fn record(&self, record: &Record) -> Result<Recorded, LedgerError> {
-        let end = Instant::now() + Duration::from_millis(limits::RECORD_TRY_MS);
-        loop {
-            let left = end.saturating_duration_since(Instant::now());
-            let try_ms = u64::try_from(left.as_millis()).unwrap_or(limits::RECORD_TRY_MS);
-            let record = record.clone();
-            let tried = self
-                .write(Need::Result, try_ms, move |con, now| statements::record(con, &record, now));
-            match tried {
-                Err(LedgerError::Full | LedgerError::ReadOnly(_) | LedgerError::Failed(_))
-                    if Instant::now() < end =>
-                {
-                    std::thread::sleep(Duration::from_millis(limits::RECORD_PAUSE_MS));
-                }
-                other => return other,
-            }
-        }
+        let record = record.clone();
+        self.write(Need::Result, limits::RECORD_TRY_MS, move |con, now| {
+            statements::record(con, &record, now)
+        })
+    }
+
+    fn record_then(&self, record: Record, then: Told) {
+        let writer = match self.writer() {
+            Ok(writer) => writer,
+            Err(error) => return then(record, Err(error)),
+        };
+        let record = Arc::new(record);
+        let written = Arc::clone(&record);
+        let work = self.timed(move |con, now| statements::record(con, &written, now));
+        let then = move |recorded| then(Arc::unwrap_or_clone(record), recorded);
+        writer.ask(Job::new(Need::Result, end_of(limits::RECORD_TRY_MS), work, then));
     }
 
     fn settle(&self, settle: &Settle) -> Result<Recorded, LedgerError> {
@@ -212,10 +225,14 @@ impl Ledger for SqliteLedger {
     }
 }
 
+fn end_of(try_ms: u64) -> Instant {
+    Instant::now() + Duration::from_millis(try_ms)
+}
+
 /// What an error of a reading connection means. SQLite can't open files for lack of rights or of file handles, and (in a
 /// directory that can't be written) not even for reading; none of these is about writing.
 fn unreadable(error: &rusqlite::Error) -> LedgerError {
-    match writer::name(error) {
+    match committer::name(error) {
         LedgerError::ReadOnly(why) => LedgerError::Failed(format!("it can't be read: {why}")),
         other => other,
     }

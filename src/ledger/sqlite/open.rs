@@ -20,8 +20,9 @@ use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OpenFlags};
 
 use super::ballast::Ballast;
+use super::committer;
 use super::mark::{Mark, Stand};
-use super::writer::{self, Writer};
+use super::writer::Writer;
 use crate::ledger::{LedgerError, ledger_time};
 use crate::limits;
 use crate::state::State;
@@ -194,13 +195,13 @@ pub(super) struct Files {
 impl Files {
     /// The ledger alone, as it is before anybody has written.
     pub(super) fn of(place: &Place) -> io::Result<Files> {
-        Files::named(place, [place.given.clone(), place.file.clone()])
+        Files::named(place, place.names())
     }
 
     /// The ledger and what stands beside it while it is open for writing.
     fn all_of(place: &Place) -> io::Result<Files> {
         let beside = [place.beside("-wal"), place.beside("-shm")];
-        Files::named(place, [place.given.clone(), place.file.clone()].into_iter().chain(beside))
+        Files::named(place, place.names().into_iter().chain(beside))
     }
 
     fn named(place: &Place, paths: impl IntoIterator<Item = PathBuf>) -> io::Result<Files> {
@@ -239,6 +240,13 @@ impl Place {
             canonical => canonical?,
         };
         Ok(Place { given: std::path::absolute(path)?, file })
+    }
+
+    /// The names that lead to the ledger: one, or two if a symbolic link does.
+    fn names(&self) -> Vec<PathBuf> {
+        let mut names = vec![self.given.clone(), self.file.clone()];
+        names.dedup();
+        names
     }
 
     /// The path of a file that stands beside the ledger.
@@ -530,7 +538,7 @@ fn connect(path: &Path, access: OpenFlags) -> Result<Connection, OpenError> {
 }
 
 fn ledger_error(path: &Path, error: &rusqlite::Error) -> OpenError {
-    OpenError::Ledger { path: path.to_owned(), source: writer::name(error) }
+    OpenError::Ledger { path: path.to_owned(), source: committer::name(error) }
 }
 
 #[cfg(test)]

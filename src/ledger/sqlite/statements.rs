@@ -34,11 +34,11 @@ SELECT 1
   FROM purged
  WHERE guid = ?1";
 
-/// The claim. One statement, judged by its row count; a purged GUID is never claimed.
+/// The claim. One statement, judged by its row count. OR ROLLBACK here and below: whatever fails takes the whole transaction with
+/// it, as the writer does with a failed batch, and SQLite need not keep a copy of each page to take back one statement alone.
 const CLAIM: &str = "
-INSERT INTO tx (guid, tx_code, state, request, attempts, updated_at, owner)
-SELECT ?1, ?2, 'SENT', ?3, 1, ?4, ?5
- WHERE NOT EXISTS (SELECT 1 FROM purged WHERE guid = ?1)
+INSERT OR ROLLBACK INTO tx (guid, tx_code, state, request, attempts, updated_at, owner)
+VALUES (?1, ?2, 'SENT', ?3, 1, ?4, ?5)
     ON CONFLICT (guid) DO NOTHING";
 
 const CLAIM_FAILED: &str = "
@@ -60,7 +60,7 @@ RETURNING attempts";
 
 /// Every other change of state: from one named state and attempt to another.
 const CHANGE: &str = "
-UPDATE tx
+UPDATE OR ROLLBACK tx
    SET state = ?4, rsp_code = ?5, response = ?6, updated_at = ?7, owner = NULL
  WHERE guid = ?1
    AND coalesce(attempts, 0) = ?2
@@ -135,14 +135,10 @@ pub(super) fn find(con: &Connection, guid: &Guid) -> rusqlite::Result<Found> {
 }
 
 pub(super) fn claim(con: &Connection, claim: &Claim, now: &str) -> rusqlite::Result<Claimed> {
-    let inserted = con.prepare_cached(CLAIM)?.execute(params![
-        claim.guid.as_str(),
-        claim.tx_code,
-        claim.request,
-        now,
-        claim.owner.as_str()
-    ])?;
-    if inserted == 1 {
+    // A purged GUID is never claimed. The write lock is ours, so nobody purges in between; and a WHERE NOT EXISTS in the INSERT would
+    // make SQLite build a temporary table for each claim.
+    let purged = con.prepare_cached(FIND_PURGED)?.exists([claim.guid.as_str()])?;
+    if !purged && insert(con, claim, now)? {
         return Ok(Claimed::Claimed(Attempt::FIRST));
     }
     match find(con, &claim.guid)? {
@@ -151,6 +147,17 @@ pub(super) fn claim(con: &Connection, claim: &Claim, now: &str) -> rusqlite::Res
         // A trigger of another program swallowed the INSERT. Not claimed, so nothing may be sent.
         Found::Nothing => Err(not_inserted()),
     }
+}
+
+fn insert(con: &Connection, claim: &Claim, now: &str) -> rusqlite::Result<bool> {
+    let inserted = con.prepare_cached(CLAIM)?.execute(params![
+        claim.guid.as_str(),
+        claim.tx_code,
+        claim.request,
+        now,
+        claim.owner.as_str()
+    ])?;
+    Ok(inserted == 1)
 }
 
 fn not_inserted() -> rusqlite::Error {

@@ -1,34 +1,30 @@
-//! Group commit: one thread writes, everyone who came meanwhile shares its transaction and its fsync.
+//! Group commit: one thread writes, everyone who came meanwhile shares its transaction and its fsync. Who comes when nobody
+//! writes commits for itself, which saves waking two threads.
 //!
-//! A claim is answered only after COMMIT has returned and the file is still the ledger: what was answered is on disk, under its
-//! name. If a batch fails, it is rolled back as a whole and each of its jobs is tried alone, so that one bad job does not spoil
-//! its neighbours. After a failed fsync nothing is written any more: a second fsync may succeed although the data is lost.
-//! Knows no SQL but BEGIN, COMMIT, ROLLBACK and the checkpoint.
+//! If a batch fails, it is rolled back as a whole and each of its jobs is tried alone, so that one bad job does not spoil its
+//! neighbours. Knows no SQL and no files: those are the [`Committer`]'s.
 
 use std::collections::VecDeque;
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use rusqlite::{Connection, ErrorCode, ffi};
+use rusqlite::Connection;
 
-use super::ballast::{Ballast, Need};
-use super::mark::Mark;
+use super::ballast::Need;
+use super::committer::{Alarm, Committer, Watch};
+use super::job::{InLine, Job, Line, Slot};
 use super::open::{Beside, Files};
 use crate::ledger::LedgerError;
 use crate::limits;
 
-const CUT_LOG: &str = "PRAGMA wal_checkpoint(TRUNCATE)";
-
-/// Is told of each commit: how long it took (the sync included), how many operations shared it.
-pub type CommitObserver = Box<dyn Fn(Duration, usize) + Send>;
-
-/// Is told that the ledger can't be written any more: `SyncFailed`, or `Closed` if the writer's thread has panicked.
-pub type SyncFailure = Box<dyn Fn(&LedgerError) + Send>;
-
-/// The writer thread's handle. Dropping it lets the thread end what it has and waits for it.
+/// The writer's handle. Dropping it lets the thread end what it has and waits for it.
 pub(super) struct Writer {
+    committer: Arc<Mutex<Committer>>,
+    alarm: Arc<Alarm>,
+    line: Line,
     jobs: Option<SyncSender<Job>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -41,14 +37,22 @@ impl Writer {
         mut hooks: super::Hooks,
     ) -> io::Result<Writer> {
         let (jobs, queue) = sync_channel(limits::WRITER_QUEUE_OPERATIONS_MAX);
-        let alarm = Alarm(hooks.sync_failed.take());
-        let waiting = VecDeque::new();
-        let Beside { ballast, mark } = beside;
-        let (lost, cut) = (None, None);
-        let work = Loop { con, files, ballast, mark, hooks, queue, waiting, lost, cut, alarm };
+        let alarm = Alarm::new(hooks.sync_failed.take());
+        let committer =
+            Committer::new(con, files, beside, hooks.committed.take(), Arc::clone(&alarm));
+        let (committer, line) = (Arc::new(Mutex::new(committer)), Line::default());
+        let work = Loop {
+            committer: Arc::clone(&committer),
+            queue,
+            waiting: VecDeque::new(),
+            later: Vec::new(),
+            later_from: Instant::now(),
+            beginning: Some(line.join()),
+            _watch: Watch(Arc::clone(&alarm)),
+        };
         let thread =
             thread::Builder::new().name("ledger-writer".to_owned()).spawn(move || work.run())?;
-        Ok(Writer { jobs: Some(jobs), thread: Some(thread) })
+        Ok(Writer { committer, alarm, line, jobs: Some(jobs), thread: Some(thread) })
     }
 
     /// Runs `work` in a transaction; returns its value once COMMIT has returned. `work` may run more than once: it must not
@@ -59,11 +63,35 @@ impl Writer {
         deadline: Instant,
         work: impl Fn(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, LedgerError> {
-        let (answer, wait) = sync_channel(1);
-        let task = Box::new(Task { work, value: None, answer });
-        let jobs = self.jobs.as_ref().ok_or(LedgerError::Closed)?;
-        jobs.send(Job { need, deadline, alone: false, task }).map_err(|_| LedgerError::Closed)?;
-        wait.recv().map_err(|_| LedgerError::Closed)?
+        let slot = Slot::new();
+        let told = Arc::clone(&slot);
+        self.ask(Job::new(need, deadline, work, move |outcome| told.put(outcome)));
+        slot.take()
+    }
+
+    /// Has the job done. Whom it tells, it tells on this thread or on the writer's.
+    pub(super) fn ask(&self, job: Job) {
+        let mut job = match self.alone(job) {
+            Ok(done) => return done.answer(Ok(())),
+            Err(job) => job,
+        };
+        job.place = Some(self.line.join());
+        if let Some(jobs) = &self.jobs {
+            // Without a thread to take it, it is dropped and says `Closed`.
+            let _ = jobs.send(job);
+        }
+    }
+
+    /// While nobody writes and nobody waits, the caller commits by itself. What does not succeed is the thread's to try again.
+    fn alone(&self, job: Job) -> Result<Job, Job> {
+        if !self.line.is_empty() {
+            return Err(job);
+        }
+        let _watch = Watch(Arc::clone(&self.alarm));
+        match self.committer.try_lock() {
+            Ok(mut committer) => committer.alone(job),
+            Err(TryLockError::WouldBlock | TryLockError::Poisoned(_)) => Err(job),
+        }
     }
 }
 
@@ -77,216 +105,133 @@ impl Drop for Writer {
     }
 }
 
-struct Job {
-    /// What it may do when the disk is full.
-    need: Need,
-    /// When it is to be answered `Busy`, if the lock could not be had by then.
-    deadline: Instant,
-    /// It was in a batch that failed, so it shares no transaction any more.
-    alone: bool,
-    task: Box<dyn Run + Send>,
-}
-
-/// A job whose value's type is its own business.
-trait Run {
-    fn run(&mut self, con: &Connection) -> rusqlite::Result<()>;
-    fn answer(self: Box<Self>, outcome: Result<(), LedgerError>);
-}
-
-struct Task<T, F> {
-    work: F,
-    value: Option<T>,
-    answer: SyncSender<Result<T, LedgerError>>,
-}
-
-impl<T: Send, F: Fn(&Connection) -> rusqlite::Result<T>> Run for Task<T, F> {
-    fn run(&mut self, con: &Connection) -> rusqlite::Result<()> {
-        self.value = Some((self.work)(con)?);
-        Ok(())
-    }
-
-    fn answer(self: Box<Self>, outcome: Result<(), LedgerError>) {
-        let Task { value, answer, .. } = *self;
-        let value = outcome.map(|()| value.expect("a committed job has run"));
-        // Whoever asked may be gone; the row says what happened.
-        let _ = answer.send(value);
-    }
-}
-
 struct Loop {
-    con: Connection,
-    files: Files,
-    ballast: Ballast,
-    mark: Mark,
-    hooks: super::Hooks,
+    committer: Arc<Mutex<Committer>>,
     queue: Receiver<Job>,
     /// Taken from the queue, not answered yet. All of them, not just a batch: time runs out for each of them.
     waiting: VecDeque<Job>,
-    /// What fsync said when it failed.
-    lost: Option<LedgerError>,
-    /// When the log was last cut.
-    cut: Option<Instant>,
-    alarm: Alarm,
-}
-
-/// Tells once that the writer is lost. A panic of its thread must not go unheard: a relay whose writer is dead can record
-/// nothing, and yet it lives, so nobody else may take its claims over.
-struct Alarm(Option<SyncFailure>);
-
-impl Alarm {
-    fn ring(&mut self, error: &LedgerError) {
-        if let Some(tell) = self.0.take() {
-            tell(error);
-        }
-    }
-}
-
-impl Drop for Alarm {
-    fn drop(&mut self) {
-        if thread::panicking() {
-            self.ring(&LedgerError::Closed);
-        }
-    }
+    /// Results that could not be written and have time left.
+    later: Vec<Job>,
+    /// When they are tried again.
+    later_from: Instant,
+    /// Keeps callers from committing by themselves until there has been a look at what lies beside the ledger.
+    beginning: Option<InLine>,
+    _watch: Watch,
 }
 
 impl Loop {
     fn run(mut self) {
-        self.ballast.look_after();
-        while self.gather() {
-            self.ballast.look_after();
-            if self.begin() {
-                self.commit();
+        let committer = Arc::clone(&self.committer);
+        loop {
+            // Somebody has panicked in the middle of a transaction. That has been told; who waits gets `Closed`.
+            let Ok(mut committer) = committer.lock() else { return };
+            self.join();
+            committer.look_after();
+            self.beginning = None;
+            if self.begin(&mut committer) {
+                self.commit(&mut committer);
             }
-            self.move_mark();
+            drop(committer);
+            if !self.gather() {
+                return;
+            }
         }
     }
 
-    /// Waits for work and takes all there is; false: nobody can ask any more, and everyone has been answered.
+    /// Waits for work; false: nobody can ask any more, and everyone has been answered.
     fn gather(&mut self) -> bool {
-        if self.waiting.is_empty() {
-            match self.queue.recv_timeout(Duration::from_secs(limits::WRITER_IDLE_SECS)) {
-                Ok(job) => self.waiting.push_back(job),
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return false,
-            }
+        if !self.waiting.is_empty() {
+            return true;
         }
-        self.join();
+        let wait = if self.later.is_empty() {
+            Duration::from_secs(limits::WRITER_IDLE_SECS)
+        } else {
+            self.later_from.saturating_duration_since(Instant::now())
+        };
+        match self.queue.recv_timeout(wait) {
+            Ok(job) => self.waiting.push_back(job),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) if self.later.is_empty() => return false,
+            Err(RecvTimeoutError::Disconnected) => thread::sleep(wait),
+        }
         true
     }
 
+    /// Takes all there is.
     fn join(&mut self) {
+        if Instant::now() >= self.later_from {
+            self.waiting.extend(self.later.drain(..));
+        }
         let room = limits::WRITER_QUEUE_OPERATIONS_MAX.saturating_sub(self.waiting.len());
         self.waiting.extend(self.queue.try_iter().take(room));
     }
 
     /// Begins a transaction. While another process holds the lock, whose time is up is answered, and others join. False:
-    /// everyone who waited has been answered.
-    fn begin(&mut self) -> bool {
+    /// everyone who waited has been answered, or waits for a better time.
+    fn begin(&mut self, committer: &mut MutexGuard<'_, Committer>) -> bool {
         loop {
-            self.refuse();
+            self.refuse(committer);
             if self.waiting.is_empty() {
                 return false;
             }
-            let Err(error) = self.con.execute_batch("BEGIN IMMEDIATE") else { return true };
-            let error = self.report(&error);
+            let Err(error) = committer.begin() else { return true };
             if error != LedgerError::Busy {
-                self.answer_waiting(&error);
+                self.give_up(&error);
                 return false;
             }
-            self.answer_expired();
+            let now = Instant::now();
+            self.answer_those(&error, |job| job.deadline <= now);
             thread::sleep(Duration::from_millis(limits::LOCK_POLL_MS));
             self.join();
         }
     }
 
     /// Answers those for whom a transaction would be in vain.
-    fn refuse(&mut self) {
-        if let Some(lost) = self.lost.clone() {
-            self.answer_waiting(&lost);
-        } else if !self.waiting.is_empty() && !self.files.in_place() {
-            self.answer_waiting(&LedgerError::Moved);
+    fn refuse(&mut self, committer: &mut Committer) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        if let Some(hindrance) = committer.hindrance() {
+            self.give_up(&hindrance);
         } else if self.waiting.iter().any(|job| job.need == Need::Claim)
-            && !self.ballast.allows_claims()
+            && !committer.allows_claims()
         {
             self.answer_those(&LedgerError::Full, |job| job.need == Need::Claim);
         }
     }
 
-    fn answer_waiting(&mut self, error: &LedgerError) {
-        answer_all(self.waiting.drain(..), &Err(error.clone()));
+    /// Nobody can be helped now.
+    fn give_up(&mut self, error: &LedgerError) {
+        for job in std::mem::take(&mut self.waiting) {
+            self.put_off(job, error);
+        }
     }
 
-    fn answer_expired(&mut self) {
-        let now = Instant::now();
-        self.answer_those(&LedgerError::Busy, |job| job.deadline <= now);
+    /// Keeps what is worth another try in a moment, and answers what is not.
+    fn put_off(&mut self, job: Job, error: &LedgerError) {
+        if job.is_patient(error) {
+            self.later.push(job.set_apart());
+            self.later_from = Instant::now() + Duration::from_millis(limits::RECORD_PAUSE_MS);
+        } else {
+            job.answer(Err(error.clone()));
+        }
     }
 
     fn answer_those(&mut self, error: &LedgerError, those: impl Fn(&Job) -> bool) {
         let (those, others): (VecDeque<_>, VecDeque<_>) = self.waiting.drain(..).partition(those);
-        answer_all(those, &Err(error.clone()));
         self.waiting = others;
+        for job in those {
+            job.answer(Err(error.clone()));
+        }
     }
 
     /// Runs one batch in the transaction that has begun.
-    fn commit(&mut self) {
-        let begun = Instant::now();
+    fn commit(&mut self, committer: &mut Committer) {
         let mut batch = self.batch();
-        let ran = batch.iter_mut().try_for_each(|job| job.task.run(&self.con));
-        let done = ran.and_then(|()| self.con.execute_batch("COMMIT"));
-        let took = begun.elapsed();
-        let outcome = match done {
-            Err(error) => Err(self.report(&error)),
-            // Replaced while we wrote: what was committed is in no ledger that anybody will read.
-            Ok(()) if !self.files.in_place() => Err(LedgerError::Moved),
-            Ok(()) => Ok(()),
-        };
-        self.roll_back();
-        match outcome {
-            Ok(()) => {
-                let size = batch.len();
-                answer_all(batch, &Ok(()));
-                if let Some(observer) = &self.hooks.committed {
-                    observer(took, size);
-                }
-                self.mark.committed();
-                self.cut_log();
-            }
-            Err(error) => self.failed(batch, &error),
+        match committer.transact(&mut batch) {
+            Ok(()) => batch.into_iter().for_each(|job| job.answer(Ok(()))),
+            Err(error) => self.failed(batch, &error, committer),
         }
-    }
-
-    /// Empties a log that has grown long. SQLite writes a log from its beginning again only when it finds nobody reading in it,
-    /// and between the commits of a busy relay and a purge beside it that may never be. This holds the writers up for a moment,
-    /// so that the readers leave it.
-    fn cut_log(&mut self) {
-        let pause = Duration::from_secs(limits::WAL_CUT_PAUSE_SECS);
-        if self.files.log_bytes() <= limits::WAL_BYTES_KEPT
-            || self.cut.is_some_and(|cut| cut.elapsed() < pause)
-        {
-            return;
-        }
-        self.cut = Some(Instant::now());
-        let patient = self.con.busy_timeout(Duration::from_millis(limits::WAL_CUT_TRY_MS));
-        let cut = patient.and_then(|()| self.con.query_row(CUT_LOG, [], |_| Ok(())));
-        let cut = self.con.busy_timeout(Duration::ZERO).and(cut);
-        if let Err(error) = cut {
-            // Still read or written by somebody: it is tried again. A failed fsync has been told.
-            self.report(&error);
-        }
-    }
-
-    /// Moves the mark on, now and then, in a transaction of its own. What fails is tried again the next time: nobody waits for it.
-    fn move_mark(&mut self) {
-        if self.lost.is_some() || !self.mark.is_due() || !self.files.in_place() {
-            return;
-        }
-        let begun = self.con.execute_batch("BEGIN IMMEDIATE");
-        let moved = begun.and_then(|()| self.mark.advance(&self.con));
-        match moved.and_then(|()| self.con.execute_batch("COMMIT")) {
-            Ok(()) => self.mark.keep(&self.con),
-            Err(error) => drop(self.report(&error)),
-        }
-        self.roll_back();
     }
 
     fn batch(&mut self) -> Vec<Job> {
@@ -295,13 +240,12 @@ impl Loop {
         self.waiting.drain(..size).collect()
     }
 
-    /// The batch was rolled back. Who shared it is tried alone, and so is a result for which the ballast made room; whoever
-    /// else was alone is answered.
-    fn failed(&mut self, batch: Vec<Job>, error: &LedgerError) {
+    /// The batch was rolled back. Who shared it is tried alone, and so is a result for which the ballast made room.
+    fn failed(&mut self, batch: Vec<Job>, error: &LedgerError, committer: &mut Committer) {
         let shared = batch.len() > 1;
         let made_room = *error == LedgerError::Full
             && batch.iter().any(|job| job.need == Need::Result)
-            && self.ballast.release();
+            && committer.make_room();
         for job in batch.into_iter().rev() {
             let again = match error {
                 LedgerError::SyncFailed(_) | LedgerError::Moved | LedgerError::Closed => false,
@@ -309,57 +253,10 @@ impl Loop {
                 LedgerError::Busy | LedgerError::ReadOnly(_) | LedgerError::Failed(_) => shared,
             };
             if again {
-                self.waiting.push_front(Job { alone: true, ..job });
+                self.waiting.push_front(job.set_apart());
             } else {
-                job.task.answer(Err(error.clone()));
+                self.put_off(job, error);
             }
         }
-    }
-
-    /// After an error SQLite may have rolled back by itself; a ROLLBACK more would be an error of its own.
-    fn roll_back(&mut self) {
-        if !self.con.is_autocommit()
-            && let Err(error) = self.con.execute_batch("ROLLBACK")
-        {
-            self.report(&error);
-        }
-    }
-
-    /// What the error means; a failed fsync is told once and ends the writing for good.
-    fn report(&mut self, error: &rusqlite::Error) -> LedgerError {
-        let error = name(error);
-        if matches!(error, LedgerError::SyncFailed(_)) && self.lost.is_none() {
-            self.lost = Some(error.clone());
-            self.alarm.ring(&error);
-        }
-        error
-    }
-}
-
-fn answer_all(jobs: impl IntoIterator<Item = Job>, outcome: &Result<(), LedgerError>) {
-    for job in jobs {
-        job.task.answer(outcome.clone());
-    }
-}
-
-/// What an SQLite error means for the ledger.
-pub(super) fn name(error: &rusqlite::Error) -> LedgerError {
-    let Some(cause) = error.sqlite_error() else { return LedgerError::Failed(error.to_string()) };
-    match cause.extended_code {
-        ffi::SQLITE_IOERR_FSYNC | ffi::SQLITE_IOERR_DIR_FSYNC => {
-            return LedgerError::SyncFailed(error.to_string());
-        }
-        // The -shm file could not grow: SQLite calls that an I/O error, and it is a full disk.
-        ffi::SQLITE_IOERR_SHMSIZE => return LedgerError::Full,
-        ffi::SQLITE_READONLY_DBMOVED => return LedgerError::Moved,
-        _ => {}
-    }
-    match cause.code {
-        ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => LedgerError::Busy,
-        ErrorCode::DiskFull => LedgerError::Full,
-        ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen => {
-            LedgerError::ReadOnly(error.to_string())
-        }
-        _ => LedgerError::Failed(error.to_string()),
     }
 }
