@@ -197,6 +197,32 @@ fn a_channel_that_never_reads_holds_up_nobody_else() {
 }
 
 #[test]
+fn a_channel_that_reads_slowly_gets_every_reply_whole_and_in_order() {
+    let world = World::new();
+    let relay = world.relay();
+    let telegrams: Vec<Telegram> = (0..4).map(|_| Telegram::new("")).collect();
+    let replies: Vec<Vec<u8>> = telegrams.iter().map(|telegram| relay.at.ask(telegram)).collect();
+    let round: Vec<u8> = telegrams.iter().flat_map(Telegram::bytes).collect();
+    let mut slow = relay.at.connect();
+    socket2::SockRef::from(&slow.0).set_recv_buffer_size(64 * 1024).unwrap();
+    slow.0.set_write_timeout(Some(Duration::from_millis(500))).unwrap();
+    let heap = round.repeat(100);
+    let mut written = 0;
+    // Until the relay has more replies than the connection takes.
+    while let Ok(n) = slow.0.write(&heap[written % heap.len()..]) {
+        written += n;
+    }
+    let whole = written / (round.len() / telegrams.len());
+    assert!(whole > 1_000, "{whole} telegrams");
+    for n in 0..whole {
+        assert!(slow.read() == replies[n % replies.len()], "reply {n} of {whole}");
+    }
+    for telegram in &telegrams {
+        assert_eq!(world.core.calls(&telegram.guid), 1);
+    }
+}
+
+#[test]
 fn a_connection_that_says_nothing_is_closed_after_the_idle_timeout_and_one_too_many_at_once() {
     let world = World::new();
     let relay = world.relay_with(|config| {
