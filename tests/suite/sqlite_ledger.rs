@@ -815,6 +815,39 @@ fn a_reader_never_sees_half_of_an_operation() {
     });
 }
 
+#[test]
+fn who_comes_when_nobody_writes_commits_by_itself_and_who_comes_meanwhile_shares_a_commit() {
+    let dir = scratch();
+    let path = empty_ledger(dir.path());
+    let commits = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&commits);
+    let hooks = Hooks {
+        committed: Some(Box::new(move |_, operations| {
+            seen.lock().unwrap().push((thread::current().id(), operations));
+        })),
+        ..Hooks::default()
+    };
+    let (ledger, _) = SqliteLedger::open(&path, Access::Routine, HandClock::new(), hooks).unwrap();
+    let number = AtomicUsize::new(0);
+    let claim_one = || claimed(&ledger, &format!("G{}", number.fetch_add(1, Ordering::Relaxed)));
+    wait_for("a commit on the caller's own thread", || {
+        claim_one();
+        commits.lock().unwrap().pop() == Some((thread::current().id(), 1))
+    });
+    commits.lock().unwrap().clear();
+    let lock = Connection::open(&path).unwrap();
+    lock.execute_batch("BEGIN IMMEDIATE").unwrap();
+    thread::scope(|scope| {
+        let claims: Vec<_> = (0..8).map(|_| scope.spawn(claim_one)).collect();
+        thread::sleep(Duration::from_millis(200));
+        lock.execute_batch("COMMIT").unwrap();
+        claims.into_iter().for_each(|claim| claim.join().unwrap());
+    });
+    let commits = commits.lock().unwrap();
+    assert_eq!(commits.iter().map(|(_, operations)| operations).sum::<usize>(), 8);
+    assert!(commits.len() < 8, "{commits:?}");
+}
+
 /// A ledger whose observer of commits panics, and what is told of it.
 fn ledger_with_a_bad_observer(path: &Path) -> (SqliteLedger, Arc<Mutex<Vec<LedgerError>>>) {
     let told = Arc::new(Mutex::new(Vec::new()));

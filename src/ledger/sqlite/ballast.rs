@@ -88,13 +88,21 @@ impl Ballast {
         });
     }
 
-    /// Whether something new may begin.
-    pub(super) fn allows_claims(&mut self) -> bool {
+    /// Whether something new may begin, at first sight.
+    pub(super) fn lets_claims_pass(&self) -> bool {
         // A short one is not used up: a relay that started with us filled the file that we then gave its name, and will end it.
-        if !self.laid_here
+        !self.laid_here
             || matches!(self.told, Some(BallastNews::Impossible(_)))
             || self.path.exists()
-        {
+    }
+
+    /// Whether something new may begin. If it is gone, it is laid again, unless that was tried just now.
+    pub(super) fn allows_claims(&mut self) -> bool {
+        if self.lets_claims_pass() {
+            return true;
+        }
+        self.look_after();
+        if self.lets_claims_pass() {
             return true;
         }
         // Another relay of this ledger may have used it.
@@ -210,6 +218,19 @@ mod tests {
         ballast.tried = None;
         ballast.look_after();
         assert!(ballast.allows_claims());
+    }
+
+    /// Its look is only every now and then: the next claim found no ballast, and was told that the disk was full.
+    #[test]
+    fn one_that_somebody_removed_is_laid_again_before_a_claim_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut ballast, heard) = ballast(dir.path());
+        ballast.look_after();
+        fs::remove_file(dir.path().join("l.db.ballast")).unwrap();
+        ballast.tried = None;
+        assert!(!ballast.lets_claims_pass());
+        assert!(ballast.allows_claims() && ballast.lies());
+        assert_eq!(*heard.lock().unwrap(), [BallastNews::Laid]);
     }
 
     #[test]

@@ -111,7 +111,8 @@ impl Committer {
 
     /// One transaction for one job; what does not succeed at once comes back untold, for the writer's thread.
     pub(super) fn alone(&mut self, mut job: Job) -> Result<Job, Job> {
-        let may = self.hindrance().is_none() && (job.need != Need::Claim || self.allows_claims());
+        let may = self.hindrance().is_none()
+            && (job.need != Need::Claim || self.ballast.lets_claims_pass());
         if may && self.begin().is_ok() && self.transact(std::slice::from_mut(&mut job)).is_ok() {
             Ok(job)
         } else {
