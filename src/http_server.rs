@@ -1,7 +1,7 @@
 //! The one small HTTP/1.1 server at the edge: the relay's HTTP front, the admin pages and the outbox's receiver stand on it.
 //!
-//! hyper reads and writes on a runtime of its own with one thread; handlers are blocking functions on threads of their own. It knows
-//! connections, limits and times; never what a request means. Invariants: a handler that was called runs to its end, whatever its
+//! hyper reads and writes on a runtime of its own with one thread; handlers are blocking functions on threads of their own, or on that
+//! thread where there is nothing to gain from several. It knows connections, limits and times; never what a request means. Invariants: a handler that was called runs to its end, whatever its
 //! client does; nothing a client sends or leaves out holds a connection, memory or a thread for longer than the limits say.
 
 mod line;
@@ -35,7 +35,8 @@ use line::{Line, Watch, Whole, Wire};
 pub struct Limits {
     /// Open connections; one more is closed as soon as it is accepted.
     pub connections_max: usize,
-    /// Threads that run [`Handler::answer`]; more requests wait for one of them.
+    /// Threads that run [`Handler::answer`]; more requests wait for one of them. 0: the server's own thread does, one request after the
+    /// other, without the two changes of thread that cost more than a short handler; all connections wait meanwhile, and their times.
     pub workers_max: usize,
     /// The longest body; a longer one is answered with 413 and its connection closes.
     pub body_bytes_max: usize,
@@ -144,8 +145,8 @@ pub trait Handler: Send + Sync + 'static {
     /// thread: it must not block.
     fn route(&self, method: &Method, path: &str) -> Result<(), Response>;
 
-    /// Answers a request that [`Handler::route`] let pass. Called on a thread of its own, may block, and always runs to its end, also
-    /// when the client has gone. A panic becomes a 500.
+    /// Answers a request that [`Handler::route`] let pass. May block, and always runs to its end, also when the client has gone. A panic
+    /// becomes a 500. [`Limits::workers_max`] says on which thread.
     fn answer(&self, request: Request) -> Response;
 }
 
@@ -228,7 +229,8 @@ impl Drop for HttpServer {
 fn runtime(limits: Limits) -> io::Result<Runtime> {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
-        .max_blocking_threads(limits.workers_max)
+        // tokio wants at least one; it makes them when they are needed.
+        .max_blocking_threads(limits.workers_max.max(1))
         .thread_stack_size(limits::HTTP_STACK_BYTES)
         .thread_name("http")
         .enable_io()
@@ -503,8 +505,12 @@ async fn read(
     })
 }
 
-/// Runs the handler on a thread of its own; the call goes on also if this future is dropped.
+/// Runs the handler; on a thread of its own the call goes on also if this future is dropped.
 async fn answer(request: Request, session: &Arc<Session>) -> Response {
+    if session.front.limits.workers_max == 0 {
+        let call = AssertUnwindSafe(|| session.front.handler.answer(request));
+        return catch_unwind(call).unwrap_or_else(|_| panicked());
+    }
     let session = Arc::clone(session);
     let call = tokio::task::spawn_blocking(move || session.front.handler.answer(request));
     call.await.unwrap_or_else(|_| panicked())

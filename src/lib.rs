@@ -26,8 +26,9 @@
 //! channel → framing → telegram → engine::relay → ledger.claim → core.transfer (one call) → ledger.record → telegram → channel
 //!                                    └ decide (pure)
 //! ```
-//! Imports go downwards only: `state, guid, code, limits, visible, unique_json` ← `telegram` ← `clock, ledger, core_api, http_server, channel` ←
-//! `engine` ← `server, outbox, console, cli, demo` ← `main`. A test (`tests/suite/tidy.rs`) reads this list and holds these walls.
+//! Imports go downwards only: `state, guid, code, limits, visible, unique_json, one_piece` ← `telegram` ←
+//! `clock, ledger, core_api, http_server, channel` ← `engine` ← `server, outbox, console, cli, demo` ← `main`.
+//! A test (`tests/suite/tidy.rs`) reads this list and holds these walls.
 
 pub mod channel;
 pub mod cli;
@@ -41,6 +42,7 @@ pub mod guid;
 pub mod http_server;
 pub mod ledger;
 pub mod limits;
+mod one_piece;
 pub mod outbox;
 pub mod server;
 pub mod state;

@@ -154,8 +154,8 @@ pub const SEND_IDLE: Duration = Duration::from_secs(1);
 /// The sender's buffers, for a head and a body of an acknowledgement; ureq's own are 2 × 128 KiB.
 pub const SEND_BUFFER_BYTES: usize = 8 * 1024;
 
-/// Threads of the receiver: one commit is made at a time, the others wait for it.
-pub const RECEIVER_WORKERS_MAX: usize = 4;
+/// The receiver answers on its server's own thread: it makes one commit at a time anyway, and two changes of thread would cost an event a tenth of its time.
+pub const RECEIVER_WORKERS_MAX: usize = 0;
 
 /// Connections of the receiver: dispatchers, not customers.
 pub const RECEIVER_CONNECTIONS_MAX: usize = 64;

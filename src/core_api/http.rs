@@ -26,6 +26,7 @@ use crate::limits::{
     CORE_ANSWER_BYTES_MAX, CORE_HEAD_BYTES_MAX, CORE_IDLE_CONNECTIONS_MAX, CORE_INPUT_BUFFER_BYTES,
     CORE_OUTPUT_BUFFER_BYTES, SEEN_BYTES_MAX,
 };
+use crate::one_piece::OnePiece;
 use crate::telegram::{Layout, Request};
 
 /// How the core is called.
@@ -314,7 +315,7 @@ impl HttpCore {
             lookup: Arc::clone(&self.lookup),
             wire: Arc::clone(&wire),
         };
-        let agent = Agent::with_parts(self.agent_config.clone(), dial, NoLookup);
+        let agent = Agent::with_parts(self.agent_config.clone(), OnePiece(dial), NoLookup);
         Line { agent, wire, idle_since: Duration::ZERO }
     }
 }

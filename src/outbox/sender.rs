@@ -7,10 +7,13 @@ use std::time::Duration;
 use serde_json::Value;
 use ureq::Agent;
 use ureq::http::StatusCode;
+use ureq::unversioned::resolver::DefaultResolver;
+use ureq::unversioned::transport::DefaultConnector;
 
 use super::event::{exactly, parse_object};
 use super::{Event, OutboxError};
 use crate::limits::{ACK_BYTES_MAX, SEND_BUFFER_BYTES, SEND_IDLE, SEND_TIMEOUT_S_MAX};
+use crate::one_piece::OnePiece;
 
 /// Sends one event: POSTs it as JSON to `url` and returns true, only for status 200 and a body of at most 1024 bytes that is a JSON
 /// object with exactly `id`, the event's, and `accepted`, true. No proxy, no redirect. `timeout_s` (seconds, over 0, at most 5) bounds
@@ -53,7 +56,9 @@ impl HttpSender {
             .max_idle_connections(1)
             .max_idle_age(SEND_IDLE)
             .build();
-        Ok(HttpSender { url: url.to_owned(), agent: config.new_agent() })
+        let connector = OnePiece(DefaultConnector::default());
+        let agent = Agent::with_parts(config, connector, DefaultResolver::default());
+        Ok(HttpSender { url: url.to_owned(), agent })
     }
 
     /// Sends one event; see [`send_http`].

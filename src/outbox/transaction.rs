@@ -24,9 +24,13 @@ pub(super) fn within<T>(
     work: impl FnOnce() -> Result<T, OutboxError>,
 ) -> Result<T, OutboxError> {
     autocommit(con)?;
-    con.execute_batch(BEGIN)?;
+    con.prepare_cached(BEGIN)?.execute([])?;
     let open = Open(con);
-    let first = match work().and_then(|done| Ok(con.execute_batch(COMMIT).map(|()| done)?)) {
+    let committed = work().and_then(|done| {
+        con.prepare_cached(COMMIT)?.execute([])?;
+        Ok(done)
+    });
+    let first = match committed {
         Ok(done) => return Ok(done),
         Err(error) => error,
     };

@@ -1,6 +1,7 @@
 //! The core's HTTP client against cores that misbehave: every way a call can end, and what it is taken for.
 
-use std::net::SocketAddr;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -101,6 +102,27 @@ fn a_transfer_is_one_post_with_the_fields_in_order() {
             r#"{{"guid":"{GUID}","tx_code":"TRF00100","from_acct":"110123456789","to_acct":"3020987654321","amount":150000,"memo":"rent for March"}}"#
         )
     );
+}
+
+#[test]
+fn a_call_leaves_in_one_piece() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    let core = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a call");
+        [(); 2].map(|()| {
+            let mut piece = vec![0; 8192];
+            let read = stream.read(&mut piece).expect("a piece");
+            stream.write_all(&ok(GUID)).expect("it listens");
+            String::from_utf8_lossy(&piece[..read]).into_owned()
+        })
+    });
+    let client = client(&url);
+    assert_eq!(told(&client.transfer(&request(GUID))), "done");
+    assert_eq!(told_inquiry(&client.inquire(&request(GUID))), "known");
+    let [transfer, inquiry] = core.join().expect("no panic");
+    assert!(transfer.starts_with("POST ") && transfer.ends_with("\"}"), "{transfer}");
+    assert!(inquiry.starts_with("GET ") && inquiry.ends_with("\r\n\r\n"), "{inquiry}");
 }
 
 #[test]

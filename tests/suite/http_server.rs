@@ -100,6 +100,11 @@ fn small() -> Limits {
     Limits { body_bytes_max: 1024, workers_max: 4, ..Limits::default() }
 }
 
+/// Handlers on threads of their own, and on the server's.
+fn either_way() -> [Limits; 2] {
+    [small(), Limits { workers_max: 0, ..small() }]
+}
+
 /// Waits for `condition`, giving the processor away meanwhile.
 pub(crate) fn eventually(what: &str, condition: impl Fn() -> bool) {
     let end = Instant::now() + PATIENCE;
@@ -142,16 +147,18 @@ fn closed(stream: &mut TcpStream) -> bool {
 
 #[test]
 fn requests_on_one_connection_are_answered_in_order() {
-    let theatre = Theatre::open(small());
-    let mut stream = theatre.connect();
-    stream.write_all((post("/echo", "one") + &post("/echo", "two")).as_bytes()).unwrap();
-    assert_eq!(read_response(&mut stream).2, b"one");
-    assert_eq!(read_response(&mut stream).2, b"two");
-    stream.write_all(post("/echo", "").as_bytes()).unwrap();
-    assert_eq!(read_response(&mut stream).2, b"");
-    assert_eq!(theatre.server.connections(), 1);
-    drop(stream);
-    eventually("the connection ends with its client", || theatre.server.connections() == 0);
+    for limits in either_way() {
+        let theatre = Theatre::open(limits);
+        let mut stream = theatre.connect();
+        stream.write_all((post("/echo", "one") + &post("/echo", "two")).as_bytes()).unwrap();
+        assert_eq!(read_response(&mut stream).2, b"one");
+        assert_eq!(read_response(&mut stream).2, b"two");
+        stream.write_all(post("/echo", "").as_bytes()).unwrap();
+        assert_eq!(read_response(&mut stream).2, b"");
+        assert_eq!(theatre.server.connections(), 1);
+        drop(stream);
+        eventually("the connection ends with its client", || theatre.server.connections() == 0);
+    }
 }
 
 #[test]
@@ -315,14 +322,16 @@ fn one_connection_too_many_is_closed_at_once_and_the_next_is_taken_again() {
 
 #[test]
 fn a_client_that_hangs_up_does_not_cancel_its_call() {
-    let theatre = Theatre::open(small());
-    let mut stream = theatre.connect();
-    stream.write_all(post("/hold", "").as_bytes()).unwrap();
-    theatre.entered.recv_timeout(PATIENCE).unwrap();
-    drop(stream);
-    theatre.release.send(()).unwrap();
-    theatre.finished.recv_timeout(PATIENCE).unwrap();
-    eventually("the connection is gone", || theatre.server.connections() == 0);
+    for limits in either_way() {
+        let theatre = Theatre::open(limits);
+        let mut stream = theatre.connect();
+        stream.write_all(post("/hold", "").as_bytes()).unwrap();
+        theatre.entered.recv_timeout(PATIENCE).unwrap();
+        drop(stream);
+        theatre.release.send(()).unwrap();
+        theatre.finished.recv_timeout(PATIENCE).unwrap();
+        eventually("the connection is gone", || theatre.server.connections() == 0);
+    }
 }
 
 #[test]
@@ -345,26 +354,30 @@ fn clients_that_hang_up_at_once_do_not_queue_more_calls_than_there_are_places() 
 
 #[test]
 fn a_client_that_closes_its_sending_side_still_gets_its_answer() {
-    let theatre = Theatre::open(small());
-    let mut stream = theatre.connect();
-    stream.write_all(post("/hold", "abc").as_bytes()).unwrap();
-    stream.shutdown(Shutdown::Write).unwrap();
-    theatre.entered.recv_timeout(PATIENCE).unwrap();
-    theatre.release.send(()).unwrap();
-    assert_eq!(read_response(&mut stream).2, b"abc");
-    assert!(closed(&mut stream));
+    for limits in either_way() {
+        let theatre = Theatre::open(limits);
+        let mut stream = theatre.connect();
+        stream.write_all(post("/hold", "abc").as_bytes()).unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        theatre.entered.recv_timeout(PATIENCE).unwrap();
+        theatre.release.send(()).unwrap();
+        assert_eq!(read_response(&mut stream).2, b"abc");
+        assert!(closed(&mut stream));
+    }
 }
 
 #[test]
 fn a_handler_that_panics_gives_500_and_the_server_lives() {
-    let theatre = Theatre::open(small());
-    let mut stream = theatre.connect();
-    stream.write_all(post("/panic", "").as_bytes()).unwrap();
-    assert_eq!(status(&mut stream), "500");
-    stream.write_all(post("/route-panic", "").as_bytes()).unwrap();
-    assert_eq!(status(&mut stream), "500");
-    stream.write_all(post("/echo", "alive").as_bytes()).unwrap();
-    assert_eq!(read_response(&mut stream).2, b"alive");
+    for limits in either_way() {
+        let theatre = Theatre::open(limits);
+        let mut stream = theatre.connect();
+        stream.write_all(post("/panic", "").as_bytes()).unwrap();
+        assert_eq!(status(&mut stream), "500");
+        stream.write_all(post("/route-panic", "").as_bytes()).unwrap();
+        assert_eq!(status(&mut stream), "500");
+        stream.write_all(post("/echo", "alive").as_bytes()).unwrap();
+        assert_eq!(read_response(&mut stream).2, b"alive");
+    }
 }
 
 #[test]
@@ -417,4 +430,19 @@ fn shutdown_gives_up_after_its_grace_and_says_how_many_were_busy() {
     assert!(closed(&mut busy));
     theatre.release.send(()).unwrap();
     theatre.finished.recv_timeout(PATIENCE).unwrap();
+}
+
+#[test]
+fn without_workers_the_servers_thread_answers_one_request_after_the_other() {
+    let theatre = Theatre::open(Limits { workers_max: 0, ..small() });
+    let (mut first, mut second) = (theatre.connect(), theatre.connect());
+    first.write_all(post("/hold", "first").as_bytes()).unwrap();
+    theatre.entered.recv_timeout(PATIENCE).unwrap();
+    second.write_all(post("/echo", "second").as_bytes()).unwrap();
+    second.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+    assert!(second.peek(&mut [0]).is_err(), "it waits for the first");
+    theatre.release.send(()).unwrap();
+    assert_eq!(read_response(&mut first).2, b"first");
+    second.set_read_timeout(Some(PATIENCE)).unwrap();
+    assert_eq!(read_response(&mut second).2, b"second");
 }

@@ -5,8 +5,11 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use oncegate::outbox::{Receiver, Role, no_fault, receive};
+use portable_pty::{CommandBuilder, PtySize, native_pty_system};
+
 use super::processes::Running;
-use super::{Stores, rows, sink_rows, source_rows, texts};
+use super::{Stores, event, rows, sink_rows, source_rows, texts};
 
 fn oncegate() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_oncegate"));
@@ -135,6 +138,71 @@ fn a_failed_dispatch_names_the_event_and_the_reason_and_marks_nothing() {
         assert!(line.contains("`cake`") && line.contains("refused"), "{line}");
     }
     assert_eq!(source_rows(&stores.source).1, ["cake|7|0"]);
+}
+
+/// A receiver on the sink of `stores`, and its address.
+fn receiver(stores: &Stores) -> (Receiver, String) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let receiver = Receiver::start(&stores.sink, listener).unwrap();
+    let url = format!("http://{}/events", receiver.local_addr());
+    (receiver, url)
+}
+
+#[test]
+fn a_refused_event_is_named_with_the_reason_and_what_went_before_it_is_marked() {
+    let stores = Stores::new();
+    receive(&stores.open(Role::Sink), &event("pie", 3), &mut no_fault).unwrap();
+    let (_receiver, url) = receiver(&stores);
+    for (id, qty) in [("cake", "7"), ("pie", "4"), ("tart", "1")] {
+        run("enqueue", &stores.source, &["--id", id, "--qty", qty]);
+    }
+    for marked in ["1\n", "0\n"] {
+        let output = run("dispatch", &stores.source, &["--url", &url, "--all"]);
+        assert_eq!(outcome(&output), (1, marked.to_owned()));
+        let line = stderr(&output);
+        assert!(line.contains("`pie`") && line.contains("409"), "{line}");
+        assert_eq!(source_rows(&stores.source).1, ["cake|7|1", "pie|4|0", "tart|1|0"]);
+    }
+    assert_eq!(sink_rows(&stores.sink), (texts(&["pie|3", "cake|7"]), texts(&["1|10"])));
+}
+
+#[test]
+fn proxy_variables_of_the_environment_are_ignored() {
+    let stores = Stores::new();
+    let (_receiver, url) = receiver(&stores);
+    run("enqueue", &stores.source, &["--id", "a", "--qty", "1"]);
+    let mut dispatch = oncegate();
+    for name in ["http_proxy", "all_proxy"] {
+        dispatch.env(name, "http://127.0.0.1:9").env(name.to_uppercase(), "http://127.0.0.1:9");
+    }
+    dispatch.args(["dispatch", "--url", &url, "--db"]).arg(&stores.source);
+    assert_eq!(outcome(&dispatch.output().unwrap()), (0, "1\n".to_owned()));
+}
+
+#[test]
+fn a_dispatch_of_all_shows_its_progress_on_a_terminal() {
+    let stores = Stores::new();
+    let (_receiver, url) = receiver(&stores);
+    for id in ["a", "b", "c"] {
+        run("enqueue", &stores.source, &["--id", id, "--qty", "1"]);
+    }
+    let size = PtySize { rows: 24, cols: 100, pixel_width: 0, pixel_height: 0 };
+    let terminal = native_pty_system().openpty(size).unwrap();
+    let mut dispatch = CommandBuilder::new(env!("CARGO_BIN_EXE_oncegate"));
+    dispatch.args(["outbox", "dispatch", "--all", "--url", &url, "--db"]);
+    dispatch.arg(&stores.source);
+    dispatch.env("TERM", "xterm-256color");
+    let mut child = terminal.slave.spawn_command(dispatch).unwrap();
+    drop(terminal.slave);
+    let mut bytes = Vec::new();
+    // A terminal whose last program has ended reads as an error.
+    let _ = terminal.master.try_clone_reader().unwrap().read_to_end(&mut bytes);
+    assert!(child.wait().unwrap().success());
+    let shown = String::from_utf8_lossy(&bytes);
+    assert!(shown.contains("/3 sent"), "{shown:?}");
+    let mut screen = vt100::Parser::new(24, 100, 0);
+    screen.process(&bytes);
+    assert_eq!(screen.screen().contents().trim(), "3", "the bar is gone, the number stays");
 }
 
 #[test]

@@ -1,10 +1,11 @@
 //! Dispatch, one by one and with the marks of a batch in one commit: the same rules for both.
 
 use std::cell::RefCell;
+use std::path::Path;
 
 use oncegate::outbox::{
     Event, OutboxError, Point, Role, Send, dispatch, dispatch_all, dispatch_batch, enqueue,
-    mark_sent, no_fault,
+    mark_sent, no_fault, receive,
 };
 use rusqlite::Connection;
 
@@ -273,4 +274,32 @@ fn all_stops_at_the_first_failure() {
     assert_eq!((sum.marked, calls), (5, 6));
     assert!(matches!(sum.stopped.unwrap().error, OutboxError::Delivery(_)));
     assert_eq!(sent(&stores).len(), 5);
+}
+
+/// The commits in the log of a store that is open: each is one fdatasync.
+fn commits(store: &Path) -> usize {
+    let mut log = store.as_os_str().to_owned();
+    log.push("-wal");
+    let log = std::fs::read(log).unwrap();
+    let number = |bytes: &[u8]| u32::from_be_bytes(bytes.try_into().unwrap());
+    let page = number(&log[8..12]) as usize;
+    // A frame's head says how long the store is after the commit that it ends, 0 if it ends none.
+    log[32..].chunks(24 + page).filter(|frame| number(&frame[4..8]) > 0).count()
+}
+
+#[test]
+fn one_by_one_each_mark_is_a_commit_and_together_those_of_a_batch_share_one() {
+    let mut counts = Vec::new();
+    for way in WAYS {
+        let stores = Stores::new();
+        let (source, sink) = (stores.open(Role::Source), stores.open(Role::Sink));
+        for n in 0..16 {
+            enqueue(&source, &event(&format!("e{n}"), 1), &mut no_fault).unwrap();
+        }
+        let before = (commits(&stores.source), commits(&stores.sink));
+        let mut send = |event: Event| receive(&sink, &event, &mut no_fault);
+        assert_eq!(way(&source, &mut send, 16, &mut no_fault).0, Some(16));
+        counts.push((commits(&stores.source) - before.0, commits(&stores.sink) - before.1));
+    }
+    assert_eq!(counts, [(16, 16), (1, 16)]);
 }

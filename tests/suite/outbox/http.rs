@@ -12,6 +12,8 @@ use oncegate::outbox::{
     no_fault, send_http,
 };
 
+use socket2::{Domain, Socket, Type};
+
 use super::{Stores, event, execute, sink_rows, texts};
 use crate::http_server::eventually;
 
@@ -201,6 +203,50 @@ fn the_timeout_bounds_each_step_also_against_a_drip() {
 }
 
 #[test]
+fn the_timeout_bounds_connecting_as_well() {
+    let address: SocketAddr = "127.0.0.1:0".parse().unwrap();
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.bind(&address.into()).unwrap();
+    socket.listen(0).unwrap();
+    let at = socket.local_addr().unwrap().as_socket().unwrap();
+    // Nobody accepts: once the queue is full, connecting hangs.
+    let wait = Duration::from_millis(100);
+    let queued: Vec<_> =
+        std::iter::from_fn(|| TcpStream::connect_timeout(&at, wait).ok()).take(9).collect();
+    assert!(queued.len() < 9, "the queue is full");
+    let start = Instant::now();
+    let late = send_http(&format!("http://{at}/events"), &event("a", 3), 0.2);
+    assert!(matches!(late, Err(OutboxError::Http(ureq::Error::Timeout(_)))), "{late:?}");
+    assert!(start.elapsed() < Duration::from_millis(1500), "{:?}", start.elapsed());
+}
+
+#[test]
+fn an_event_leaves_in_one_piece() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/events", listener.local_addr().unwrap());
+    let server = std::thread::spawn(move || {
+        let mut pieces = Vec::new();
+        let (mut stream, _) = listener.accept().unwrap();
+        for id in ["a", "b"] {
+            let mut piece = vec![0; 4096];
+            let read = stream.read(&mut piece).unwrap();
+            piece.truncate(read);
+            pieces.push(String::from_utf8(piece).unwrap());
+            stream.write_all(ok(&ACK.replace("\"a\"", &format!("\"{id}\""))).as_bytes()).unwrap();
+        }
+        pieces
+    });
+    let sender = HttpSender::new(&url, 5.0).unwrap();
+    for id in ["a", "b"] {
+        sender.send(&event(id, 3)).unwrap();
+    }
+    let pieces = server.join().unwrap();
+    assert!(pieces[0].starts_with("POST /events HTTP/1.1\r\n"), "{pieces:?}");
+    assert!(pieces[0].ends_with("\r\n\r\n{\"id\":\"a\",\"qty\":3}"), "{pieces:?}");
+    assert_eq!(pieces[0].replace("\"a\"", "\"b\""), pieces[1]);
+}
+
+#[test]
 fn event_url_and_timeout_are_checked_before_anything_is_sent() {
     let (url, seen, _) = fake(ok(ACK));
     let bad = Event { id: "a b".to_owned(), qty: 1 };
@@ -344,6 +390,26 @@ fn a_sink_that_is_locked_for_too_long_acknowledges_nothing() {
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     assert_eq!(warehouse.post(r#"{"id":"a","qty":3}"#).0, 500);
     other.execute_batch("ROLLBACK").unwrap();
+    assert_eq!(warehouse.post(r#"{"id":"a","qty":3}"#).0, 200);
+}
+
+#[test]
+fn the_receiver_has_64_places_and_closes_who_says_nothing() {
+    let warehouse = Warehouse::open();
+    let at = warehouse.receiver.local_addr();
+    let silent = || {
+        let stream = TcpStream::connect(at).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream
+    };
+    let start = Instant::now();
+    let mut crowd: Vec<TcpStream> = (0..64).map(|_| silent()).collect();
+    assert_eq!(silent().read(&mut [0]).unwrap_or(0), 0, "one too many is closed");
+    assert!(start.elapsed() < Duration::from_secs(4), "at once");
+    for one in &mut crowd {
+        assert_eq!(one.read(&mut [0]).unwrap_or(0), 0, "a head is due within 5 s");
+    }
+    assert!(start.elapsed() > Duration::from_secs(4), "and not sooner");
     assert_eq!(warehouse.post(r#"{"id":"a","qty":3}"#).0, 200);
 }
 

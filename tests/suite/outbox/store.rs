@@ -4,7 +4,8 @@ use std::path::Path;
 use std::sync::Barrier;
 
 use oncegate::outbox::{
-    OutboxError, Role, Status, no_fault, open_existing, open_store, receive, role_of, status,
+    OutboxError, Role, Status, enqueue, no_fault, open_existing, open_store, pending, receive,
+    role_of, status,
 };
 use rusqlite::Connection;
 
@@ -26,6 +27,15 @@ fn refused_and_unchanged(path: &Path, role: Role) {
     );
     assert!(open_existing(path, role).is_err());
     assert_eq!(std::fs::read(path).unwrap(), before);
+    assert!(!is_open(path), "the connection is closed");
+}
+
+/// Whether this process has the file open.
+fn is_open(path: &Path) -> bool {
+    let files = std::fs::read_dir("/proc/self/fd").unwrap();
+    files
+        .into_iter()
+        .any(|file| std::fs::read_link(file.unwrap().path()).is_ok_and(|at| at == path))
 }
 
 #[test]
@@ -66,8 +76,9 @@ fn opening_again_overwrites_nothing() {
     let sink = stores.open(Role::Sink);
     assert!(receive(&sink, &event("a", 5), &mut no_fault).unwrap());
     let again = stores.open(Role::Sink);
-    assert!(again.is_autocommit());
+    assert!(again.is_autocommit() && is_open(&stores.sink));
     drop((sink, again));
+    assert!(!is_open(&stores.sink));
     assert_eq!(sink_rows(&stores.sink), (texts(&["a|5"]), texts(&["1|5"])));
 }
 
@@ -87,6 +98,24 @@ fn a_store_made_by_another_program_opens_is_completed_and_keeps_its_journal_mode
     assert_eq!(rows(&stores.sink, "SELECT text FROM notes"), ["mine"]);
     assert_eq!(rows_on(&sink, "PRAGMA journal_mode"), ["delete"]);
     assert_eq!(rows_on(&sink, "PRAGMA synchronous"), ["3"]);
+
+    execute(
+        &stores.source,
+        "CREATE TABLE orders (id TEXT PRIMARY KEY, qty INTEGER NOT NULL);
+         CREATE TABLE outbox (seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE,
+                              qty INTEGER NOT NULL, sent INTEGER NOT NULL CHECK(sent IN (0,1)));
+         INSERT INTO orders VALUES ('old', 70), ('older', 7);
+         INSERT INTO outbox VALUES (3, 'older', 7, 1), (8, 'old', 70, 0);",
+    );
+    let source = stores.open(Role::Source);
+    assert_eq!(pending(&source, 16).unwrap(), [event("old", 70)]);
+    assert!(!enqueue(&source, &event("older", 7), &mut no_fault).unwrap());
+    assert!(enqueue(&source, &event("new", 1), &mut no_fault).unwrap());
+    assert_eq!(
+        rows(&stores.source, "SELECT seq, id, qty, sent FROM outbox ORDER BY seq"),
+        ["3|older|7|1", "8|old|70|0", "9|new|1|0"]
+    );
+    assert_eq!(rows_on(&source, "PRAGMA journal_mode"), ["delete"]);
 }
 
 #[test]
