@@ -11,8 +11,7 @@ use std::io::{BufRead, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -20,17 +19,15 @@ use oncegate::clock::SystemClock;
 use oncegate::core_api::simulated::{SimulatedConfig, SimulatedCore};
 use tempfile::TempDir;
 
-use crate::support::channel::{Addresses, Channel, Telegram, code};
+use crate::support::channel::{Channel, Telegram, code};
 use crate::support::ledger_file::LedgerFile;
+use crate::support::load::{Load, NowAndThen};
 use crate::support::random::Random;
-use crate::support::relays::{Process, program};
+use crate::support::relays::{Process, routine};
 use crate::support::wait::wait_until;
 
 /// How long the short run does harm.
 const SHORT: Duration = Duration::from_secs(8);
-
-/// Channels that send at the same time.
-const CHANNELS: usize = 8;
 
 /// Half of the transfers go well, if they are let.
 const MEMOS: [&str; 12] =
@@ -110,34 +107,6 @@ fn signal(child: &Child, name: &str) {
     assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
 }
 
-/// What the channels know.
-#[derive(Default)]
-struct Known {
-    telegrams: Vec<Telegram>,
-    /// The first final answer of each GUID.
-    finals: BTreeMap<String, Vec<u8>>,
-    codes: BTreeMap<String, u64>,
-    lost: u64,
-    wrong: Vec<String>,
-}
-
-impl Known {
-    fn told(&mut self, guid: &str, reply: &[u8]) {
-        let code = code(reply).to_owned();
-        match code.as_str() {
-            "0000" | "C051" => {
-                let first = self.finals.entry(guid.to_owned()).or_insert_with(|| reply.to_vec());
-                if *first != reply {
-                    self.wrong.push(format!("{guid}: two final answers"));
-                }
-            }
-            "E901" | "E902" | "E903" | "E906" | "E907" | "E909" => {}
-            code => self.wrong.push(format!("{guid}: {code} can't be")),
-        }
-        *self.codes.entry(code).or_default() += 1;
-    }
-}
-
 #[derive(Debug, Default)]
 struct Figures {
     relays_killed: usize,
@@ -155,13 +124,11 @@ impl Figures {
 }
 
 struct Scene {
-    _folder: TempDir,
+    folder: TempDir,
     ledger: LedgerFile,
     postings: PathBuf,
     core_url: String,
-    at: RwLock<Vec<Addresses>>,
-    known: Mutex<Known>,
-    over: AtomicBool,
+    load: Load,
 }
 
 /// How much chaos there is to be.
@@ -192,87 +159,56 @@ fn relays_core_and_routines_killed_and_frozen_under_load_pay_nothing_twice_and_l
     let begun = Instant::now();
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let postings = folder.path().join("core.jsonl");
-    let core = Core::start(&postings, "127.0.0.1:0");
+    // A loopback address of its own: while the core is dead its port could become some connection's own end.
+    let core = Core::start(&postings, "127.0.0.2:0");
     let scene = Scene {
         ledger: LedgerFile::at(folder.path().join("relay.db")),
-        _folder: folder,
+        folder,
         postings,
         core_url: format!("http://{}", core.address),
-        at: RwLock::default(),
-        known: Mutex::default(),
-        over: AtomicBool::new(false),
+        load: Load::new(&MEMOS),
     };
     let mut figures = Figures::default();
-    let core = thread::scope(|scope| {
-        for _ in 0..CHANNELS {
-            let (scene, random) = (&scene, random.fork());
-            scope.spawn(move || scene.be_a_channel(random));
-        }
-        let core = scene.harm(core, &mut random, &mut figures);
-        scene.over.store(true, Ordering::SeqCst);
-        core
-    });
+    let core = scene.load.during(&mut random, |random| scene.harm(core, random, &mut figures));
     scene.settle();
     drop(core);
     scene.check();
-    let known = scene.known.lock().unwrap();
+    let known = scene.load.known();
     let (kills, transfers, lost) = (figures.kills(), known.telegrams.len(), known.lost);
     println!("{kills} kills, {transfers} transfers, {lost} lost answers: 0 doubled, 0 lost");
     println!("{figures:?} codes={:?} {:.0} s", known.codes, begun.elapsed().as_secs_f64());
     assert!(figures.relays_killed > 0 && figures.relays_frozen > 0 && figures.cores_killed > 0);
 }
 
+impl Drop for Scene {
+    /// What failed after an hour is worth looking at.
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.folder.disable_cleanup(true);
+            println!("ledger, log and core's file are kept in {}", self.folder.path().display());
+        }
+    }
+}
+
 impl Scene {
-    fn be_a_channel(&self, mut random: Random) {
-        let mut channel = None;
-        while !self.over.load(Ordering::SeqCst) {
-            let Some(mut open) = channel.take().or_else(|| self.connect(&mut random)) else {
-                thread::park_timeout(Duration::from_millis(10));
-                continue;
-            };
-            let telegram = self.next_telegram(&mut random);
-            let answered = open.try_ask(&telegram.bytes());
-            let mut known = self.known.lock().unwrap();
-            if let Ok(reply) = answered {
-                known.told(&telegram.guid, &reply);
-                channel = Some(open);
-            } else {
-                known.lost += 1;
-            }
-        }
-    }
-
-    fn connect(&self, random: &mut Random) -> Option<Channel> {
-        let at = self.at.read().unwrap();
-        let at = (!at.is_empty()).then(|| *random.pick(&at))?;
-        Channel::connect(at.tcp).ok()
-    }
-
-    /// A new one, or one that somebody may have in hand just now.
-    fn next_telegram(&self, random: &mut Random) -> Telegram {
-        let mut known = self.known.lock().unwrap();
-        let recent = known.telegrams.len().min(500);
-        if recent > 0 && random.chance(40) {
-            let all = &known.telegrams;
-            return all[all.len() - 1 - random.below(recent)].resent();
-        }
-        let telegram = Telegram::new(random.pick::<&str>(&MEMOS));
-        known.telegrams.push(telegram.clone());
-        telegram
-    }
-
     fn harm(&self, mut core: Core, random: &mut Random, figures: &mut Figures) -> Core {
         let length = Length::asked();
         let mut relays = vec![self.start_relay(), self.start_relay()];
         let mut routines: Vec<Child> = Vec::new();
         // One of each first, so that a slow machine's short run has them all.
         let mut first = [0, 1, 2, 4].into_iter();
-        while !length.is_over(figures.kills(), self.known.lock().unwrap().telegrams.len()) {
-            self.appear(&relays);
+        let mut now_and_then = NowAndThen::new();
+        loop {
+            let (kills, transfers) = (figures.kills(), self.load.known().telegrams.len());
+            if length.is_over(kills, transfers) {
+                return core;
+            }
+            now_and_then.say(|| format!("{kills} kills, {transfers} transfers"));
+            self.load.appear(&relays);
             routines.extend(random.chance(50).then(|| self.start_routine(random)));
             pause(random, 120);
             let which = random.below(relays.len());
-            match first.next().unwrap_or_else(|| random.below(10)) {
+            match first.next().unwrap_or_else(|| random.below(20)) {
                 0 => {
                     core.kill();
                     figures.cores_killed += 1;
@@ -292,33 +228,23 @@ impl Scene {
                     relays[which].signal("CONT");
                 }
                 _ => {
-                    relays[which].kill();
+                    let mut dying = relays.remove(which);
+                    self.load.appear(&relays);
+                    dying.kill();
                     figures.relays_killed += 1;
-                    relays.remove(which);
-                    self.appear(&relays);
                     relays.push(self.start_relay());
                 }
             }
             end_routines(&mut routines, figures);
         }
-        end_routines(&mut routines, figures);
-        core
     }
 
     fn start_relay(&self) -> Process {
         Process::start(&self.ledger, &self.core_url, &READ_TIMEOUT)
     }
 
-    fn appear(&self, relays: &[Process]) {
-        *self.at.write().unwrap() = relays.iter().map(|relay| relay.at).collect();
-    }
-
     fn routine(&self, arguments: &[&str]) -> Command {
-        let mut command = program();
-        command.args(arguments).arg("--db").arg(self.ledger.path());
-        if arguments[0] != "purge" {
-            command.args(["--core", &self.core_url]);
-        }
+        let mut command = routine(&self.ledger, &self.core_url, arguments);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         command
     }
@@ -327,38 +253,13 @@ impl Scene {
         self.routine(random.pick::<&[&str]>(&ROUTINES)).spawn().unwrap()
     }
 
-    /// The core lives, operators ask, and send what was certainly not sent, with patience for the tricks.
+    /// The core lives and the channels have patience for its tricks; in the end each hears of each transfer.
     fn settle(&self) {
         let relay = Process::start(&self.ledger, &self.core_url, &[]);
-        let open = "SELECT count(*) FROM tx WHERE state <> 'DONE'";
-        wait_until("the sweep", || {
-            self.ledger.number("SELECT count(*) FROM tx WHERE state = 'SENT'") == 0
-        });
-        let telegrams = self.known.lock().unwrap().telegrams.clone();
-        let mut channel = relay.at.connect();
-        for telegram in &telegrams {
-            // Not once arrived: it is a new transfer, and then it has to be one effect too.
-            if self.ledger.find(&telegram.guid).is_none() {
-                self.ask(&mut channel, telegram);
-            }
-        }
-        let end = Instant::now() + Duration::from_mins(10);
-        while self.ledger.number(open) > 0 {
-            assert!(Instant::now() < end, "{} rows are left", self.ledger.number(open));
-            self.routine(&["resolve", "--min-age", MIN_AGE]).status().unwrap();
-            let reprocess = ["reprocess", "--max-attempts", "100000", "--keep-going"];
-            self.routine(&reprocess).status().unwrap();
-        }
-        for telegram in &telegrams {
-            let code = self.ask(&mut channel, telegram);
-            assert!(["0000", "C051", "E906"].contains(&code.as_str()), "{code}");
-        }
-    }
-
-    fn ask(&self, channel: &mut Channel, telegram: &Telegram) -> String {
-        let reply = channel.ask(&telegram.bytes());
-        self.known.lock().unwrap().told(&telegram.guid, &reply);
-        code(&reply).to_owned()
+        self.load.ask_all(relay.at.tcp);
+        Load::settle(&self.ledger, |arguments| self.routine(arguments), MIN_AGE);
+        let codes = self.load.ask_all(relay.at.tcp);
+        assert!(codes.keys().all(|code| ["0000", "C051", "E906"].contains(&&**code)), "{codes:?}");
     }
 
     /// By the core's own file, read here and not by the core.
@@ -368,21 +269,7 @@ impl Scene {
             let entry: serde_json::Value = serde_json::from_str(&line.unwrap()).unwrap();
             *effects.entry(entry["posting"]["guid"].as_str().unwrap().to_owned()).or_default() += 1;
         }
-        let known = self.known.lock().unwrap();
-        assert_eq!(known.wrong, [""; 0]);
-        for telegram in &known.telegrams {
-            let (guid, refused) = (&telegram.guid, telegram.memo == b"REJECT");
-            let times = effects.get(guid).copied().unwrap_or_default();
-            let history = || self.ledger.history(guid);
-            assert_eq!(times, u64::from(!refused), "{guid}: {:?}", history());
-            match self.ledger.find(guid) {
-                Some(row) => {
-                    assert_eq!(row.state, "DONE", "{guid}");
-                    assert_eq!(known.finals.get(guid), row.response.as_ref(), "{guid}");
-                }
-                None => assert!(history().contains(&"purge DONE>purged".to_owned()), "{guid}"),
-            }
-        }
+        self.load.check(&self.ledger, &effects);
         let ok: String =
             self.ledger.open().query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
         assert_eq!(ok, "ok");

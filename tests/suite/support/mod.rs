@@ -5,6 +5,7 @@ pub mod channel;
 pub mod crooked_core;
 pub mod hand_clock;
 pub mod ledger_file;
+pub mod load;
 pub mod random;
 pub mod relays;
 pub mod scripted_core;

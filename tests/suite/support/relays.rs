@@ -96,12 +96,7 @@ impl World {
 
     /// A routine of the program on this ledger and, where it calls one, this core.
     pub fn routine_command(&self, arguments: &[&str]) -> Command {
-        let mut command = program();
-        command.args(arguments).arg("--db").arg(self.ledger.path());
-        if arguments[0] != "purge" {
-            command.args(["--core", &self.core.url()]);
-        }
-        command
+        routine(&self.ledger, &self.core.url(), arguments)
     }
 
     /// The owners' lock files beside the ledger.
@@ -244,6 +239,16 @@ impl Drop for Process {
 /// The program, without what this environment would tell it.
 pub fn program() -> Command {
     unprompted(Command::new(Path::new(env!("CARGO_BIN_EXE_oncegate"))))
+}
+
+/// A routine of the program on this ledger and, where it calls one, this core.
+pub fn routine(ledger: &LedgerFile, core: &str, arguments: &[&str]) -> Command {
+    let mut command = program();
+    command.args(arguments).arg("--db").arg(ledger.path());
+    if arguments[0] != "purge" {
+        command.args(["--core", core]);
+    }
+    command
 }
 
 /// The program under a tool that runs it.
