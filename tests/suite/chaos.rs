@@ -23,7 +23,7 @@ use crate::support::channel::{Channel, Telegram, code};
 use crate::support::ledger_file::LedgerFile;
 use crate::support::load::{Load, NowAndThen};
 use crate::support::random::Random;
-use crate::support::relays::{Process, routine};
+use crate::support::relays::{Process, Routines, quiet_routine, signal};
 use crate::support::wait::wait_until;
 
 /// How long the short run does harm.
@@ -102,17 +102,13 @@ impl Drop for Core {
     }
 }
 
-fn signal(child: &Child, name: &str) {
-    let kill = format!("kill -{name} {}", child.id());
-    assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
-}
-
 #[derive(Debug, Default)]
 struct Figures {
     relays_killed: usize,
     relays_frozen: usize,
     cores_killed: usize,
     cores_frozen: usize,
+    routines_frozen: usize,
     routines_killed: usize,
     routines_ended: usize,
 }
@@ -177,7 +173,8 @@ fn relays_core_and_routines_killed_and_frozen_under_load_pay_nothing_twice_and_l
     let (kills, transfers, lost) = (figures.kills(), known.telegrams.len(), known.lost);
     println!("{kills} kills, {transfers} transfers, {lost} lost answers: 0 doubled, 0 lost");
     println!("{figures:?} codes={:?} {:.0} s", known.codes, begun.elapsed().as_secs_f64());
-    assert!(figures.relays_killed > 0 && figures.relays_frozen > 0 && figures.cores_killed > 0);
+    let Figures { relays_killed, relays_frozen, cores_killed, cores_frozen, .. } = figures;
+    assert!([relays_killed, relays_frozen, cores_killed, cores_frozen].iter().all(|n| *n > 0));
 }
 
 impl Drop for Scene {
@@ -194,9 +191,9 @@ impl Scene {
     fn harm(&self, mut core: Core, random: &mut Random, figures: &mut Figures) -> Core {
         let length = Length::asked();
         let mut relays = vec![self.start_relay(), self.start_relay()];
-        let mut routines: Vec<Child> = Vec::new();
+        let mut routines = Routines::default();
         // One of each first, so that a slow machine's short run has them all.
-        let mut first = [0, 1, 2, 4].into_iter();
+        let mut first = [0, 1, 2, 4, 6].into_iter();
         let mut now_and_then = NowAndThen::new();
         loop {
             let (kills, transfers) = (figures.kills(), self.load.known().telegrams.len());
@@ -205,10 +202,13 @@ impl Scene {
             }
             now_and_then.say(|| format!("{kills} kills, {transfers} transfers"));
             self.load.appear(&relays);
-            routines.extend(random.chance(50).then(|| self.start_routine(random)));
+            let harm = first.next().unwrap_or_else(|| random.below(20));
+            if matches!(harm, 4 | 5) || random.chance(50) {
+                routines.start(self.routine(random.pick::<&[&str]>(&ROUTINES)));
+            }
             pause(random, 120);
             let which = random.below(relays.len());
-            match first.next().unwrap_or_else(|| random.below(20)) {
+            match harm {
                 0 => {
                     core.kill();
                     figures.cores_killed += 1;
@@ -227,6 +227,13 @@ impl Scene {
                     pause(random, FROZEN_MS_MAX);
                     relays[which].signal("CONT");
                 }
+                4 | 5 => {
+                    figures.routines_frozen += routines.signal("STOP");
+                    pause(random, FROZEN_MS_MAX);
+                    routines.signal("CONT");
+                    // What it does once it is awake again is what counts.
+                    pause(random, 200);
+                }
                 _ => {
                     let mut dying = relays.remove(which);
                     self.load.appear(&relays);
@@ -235,7 +242,9 @@ impl Scene {
                     relays.push(self.start_relay());
                 }
             }
-            end_routines(&mut routines, figures);
+            routines.end();
+            figures.routines_killed = routines.killed;
+            figures.routines_ended = routines.ended;
         }
     }
 
@@ -244,13 +253,7 @@ impl Scene {
     }
 
     fn routine(&self, arguments: &[&str]) -> Command {
-        let mut command = routine(&self.ledger, &self.core_url, arguments);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        command
-    }
-
-    fn start_routine(&self, random: &mut Random) -> Child {
-        self.routine(random.pick::<&[&str]>(&ROUTINES)).spawn().unwrap()
+        quiet_routine(&self.ledger, &self.core_url, arguments)
     }
 
     /// The core lives and the channels have patience for its tricks; in the end each hears of each transfer.
@@ -280,15 +283,11 @@ fn pause(random: &mut Random, ms_max: u64) {
     thread::park_timeout(Duration::from_millis(random.next() % ms_max));
 }
 
-fn end_routines(routines: &mut Vec<Child>, figures: &mut Figures) {
-    for mut routine in routines.drain(..) {
-        match routine.try_wait().unwrap() {
-            Some(_) => figures.routines_ended += 1,
-            None => figures.routines_killed += 1,
-        }
-        let _ = routine.kill();
-        routine.wait().unwrap();
-    }
+#[test]
+fn who_does_harm_and_panics_ends_the_channels_too_and_the_test_fails_instead_of_hanging() {
+    let load = Load::new(&MEMOS);
+    let harm = || load.during(&mut Random::of(1), |_| panic!("on purpose"));
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(harm)).is_err());
 }
 
 /// Sends one transfer to show that the relay answers.

@@ -2,7 +2,7 @@
 //! paid twice, nothing that was told done is missing, and in the end every row is settled.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on has failed")]
 
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::support::channel::Telegram;
 use crate::support::crooked_core::{CrookedCore, LATE_MAX};
 use crate::support::load::Load;
 use crate::support::random::Random;
-use crate::support::relays::{Process, World, program};
+use crate::support::relays::{Process, Routines, World, program, quiet_routine};
 use crate::support::wait::wait_until;
 
 /// How long there are kills. The settling afterwards takes some seconds more.
@@ -48,8 +48,8 @@ struct Scene {
 struct Figures {
     kills: u32,
     kills_in_mid_call: u32,
-    routines_killed: u32,
-    routines_ended: u32,
+    routines_killed: usize,
+    routines_ended: usize,
 }
 
 #[test]
@@ -110,10 +110,12 @@ impl Scene {
     fn kill_relays(&self, random: &mut Random, figures: &mut Figures) {
         let end = Instant::now() + KILLING;
         let mut relays = vec![self.start_relay(random)];
-        let mut routines: Vec<Child> = Vec::new();
+        let mut routines = Routines::default();
         while Instant::now() < end {
             self.load.appear(&relays);
-            routines.extend(random.chance(60).then(|| self.start_routine(random)));
+            if random.chance(60) {
+                routines.start(self.routine(random.pick::<&[&str]>(&ROUTINES)));
+            }
             thread::park_timeout(Duration::from_millis(random.next() % 400));
             let mut dying = relays.remove(random.below(relays.len()));
             self.load.appear(&relays);
@@ -123,14 +125,9 @@ impl Scene {
             if relays.is_empty() && self.sent() > 0 {
                 figures.kills_in_mid_call += 1;
             }
-            for mut routine in routines.drain(..) {
-                match routine.try_wait().unwrap() {
-                    Some(_) => figures.routines_ended += 1,
-                    None => figures.routines_killed += 1,
-                }
-                let _ = routine.kill();
-                routine.wait().unwrap();
-            }
+            routines.end();
+            figures.routines_killed = routines.killed;
+            figures.routines_ended = routines.ended;
             while relays.len() < 1 + usize::from(random.chance(30)) {
                 relays.push(self.start_relay(random));
             }
@@ -142,14 +139,8 @@ impl Scene {
         Process::start(&self.world.ledger, &core.url(), RELAY)
     }
 
-    fn start_routine(&self, random: &mut Random) -> Child {
-        self.quiet(random.pick::<&[&str]>(&ROUTINES)).spawn().unwrap()
-    }
-
-    fn quiet(&self, arguments: &[&str]) -> Command {
-        let mut command = self.world.routine_command(arguments);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        command
+    fn routine(&self, arguments: &[&str]) -> Command {
+        quiet_routine(&self.world.ledger, &self.world.core.url(), arguments)
     }
 
     fn sent(&self) -> i64 {
@@ -160,7 +151,7 @@ impl Scene {
         self.world.core.behave();
         let relay = self.world.process(&[]);
         self.load.ask_all(relay.at.tcp);
-        Load::settle(&self.world.ledger, |arguments| self.quiet(arguments), MIN_AGE);
+        Load::settle(&self.world.ledger, |arguments| self.routine(arguments), MIN_AGE);
         self.load.ask_all(relay.at.tcp);
     }
 

@@ -201,9 +201,7 @@ impl Process {
 
     /// Sends a signal: TERM, INT, STOP, CONT.
     pub fn signal(&self, name: &str) {
-        let kill = format!("kill -{name} {}", self.child.id());
-        let status = Command::new("sh").args(["-c", &kill]).status().expect("a shell");
-        assert!(status.success(), "{kill}");
+        signal(&self.child, name);
     }
 
     /// kill -9.
@@ -236,6 +234,60 @@ impl Drop for Process {
     }
 }
 
+/// Sends a signal, by its name, to a child that has not been waited for.
+pub fn signal(child: &Child, name: &str) {
+    let kill = format!("kill -{name} {}", child.id());
+    let status = Command::new("sh").args(["-c", &kill]).status().expect("a shell");
+    assert!(status.success(), "{kill}");
+}
+
+/// Routines that run beside the relays, each for as long as it is let.
+#[derive(Default)]
+pub struct Routines {
+    running: Vec<Child>,
+    /// So many came to their end.
+    pub ended: usize,
+    /// So many were killed.
+    pub killed: usize,
+}
+
+impl Routines {
+    /// Starts one.
+    pub fn start(&mut self, mut command: Command) {
+        self.running.push(command.spawn().expect("the program"));
+    }
+
+    /// Sends a signal to those that run: STOP, CONT; returns how many those are.
+    pub fn signal(&mut self, name: &str) -> usize {
+        let mut reached = 0;
+        for routine in &mut self.running {
+            if routine.try_wait().expect("its status").is_none() {
+                signal(routine, name);
+                reached += 1;
+            }
+        }
+        reached
+    }
+
+    /// kill -9 to those that have not ended.
+    pub fn end(&mut self) {
+        for mut routine in self.running.drain(..) {
+            match routine.try_wait().expect("its status") {
+                Some(_) => self.ended += 1,
+                None => self.killed += 1,
+            }
+            let _ = routine.kill();
+            let _ = routine.wait();
+        }
+    }
+}
+
+impl Drop for Routines {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
 /// The program, without what this environment would tell it.
 pub fn program() -> Command {
     unprompted(Command::new(Path::new(env!("CARGO_BIN_EXE_oncegate"))))
@@ -248,6 +300,13 @@ pub fn routine(ledger: &LedgerFile, core: &str, arguments: &[&str]) -> Command {
     if arguments[0] != "purge" {
         command.args(["--core", core]);
     }
+    command
+}
+
+/// The same, and nobody reads what it says.
+pub fn quiet_routine(ledger: &LedgerFile, core: &str, arguments: &[&str]) -> Command {
+    let mut command = routine(ledger, core, arguments);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command
 }
 
