@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::channel::Telegram;
 use crate::support::crooked_core::{CrookedCore, LATE_MAX};
-use crate::support::load::Load;
+use crate::support::load::{Load, Verdict};
 use crate::support::random::Random;
 use crate::support::relays::{Process, Routines, World, program, quiet_routine};
 use crate::support::wait::wait_until;
@@ -157,7 +157,7 @@ impl Scene {
 
     fn check(&self) {
         let (books, look) = (self.world.core.books(), self.world.ledger.look());
-        self.load.check(&self.world.ledger, &books.effects);
+        assert_eq!(self.load.verdict(&self.world.ledger, &books.effects), Verdict::default());
         for (guid, calls) in &books.calls {
             let attempts = look.find(guid).map(|row| row.attempts.unsigned_abs());
             assert!(attempts.is_none_or(|attempts| *calls <= attempts), "{guid}: {calls} calls");

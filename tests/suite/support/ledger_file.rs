@@ -74,7 +74,7 @@ impl LedgerFile {
 
     /// State, code and attempts in one line, or `nothing`.
     pub fn told(&self, guid: &str) -> String {
-        self.find(guid).map_or_else(|| "nothing".to_owned(), |row| row.told())
+        self.look().told(guid)
     }
 
     /// The history of this GUID, a word a line: `relay SENT>FAILED`.
@@ -137,6 +137,11 @@ impl Look {
             })
         };
         self.statement(sql).query_row([guid], read).optional().expect("a row or none")
+    }
+
+    /// State, code and attempts in one line, or `nothing`.
+    pub fn told(&self, guid: &str) -> String {
+        self.find(guid).map_or_else(|| "nothing".to_owned(), |row| row.told())
     }
 
     /// The history of this GUID, as [`LedgerFile::history`] gives it.

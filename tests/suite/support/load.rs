@@ -1,6 +1,7 @@
 //! Channels that send at the same time as relays die, and what they know in the end: the books are held against it.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::SocketAddr;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -61,6 +62,19 @@ pub struct Known {
     wrong: Vec<String>,
 }
 
+/// What is wrong in the end: each with its row and its history.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Verdict {
+    /// The money moved more often than it should.
+    doubled: Vec<String>,
+    /// It did not move.
+    lost: Vec<String>,
+    /// A channel was told a final answer that is not the ledger's.
+    untrue: Vec<String>,
+    /// Not done.
+    open: Vec<String>,
+}
+
 /// Says how far a long run is, seldom enough to be read.
 pub struct NowAndThen {
     begun: Instant,
@@ -100,6 +114,13 @@ impl Load {
             relays.into_iter().map(|relay| relay.at.tcp).collect();
     }
 
+    /// How many transfers there are by now. Panics if a channel was told what can't be: it would not get better.
+    pub fn transfers(&self) -> usize {
+        let known = self.known();
+        assert_eq!(known.wrong, [""; 0]);
+        known.telegrams.len()
+    }
+
     /// What the channels know by now.
     pub fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().expect("no panic there")
@@ -126,28 +147,34 @@ impl Load {
         codes.into_inner().expect("no panic there")
     }
 
-    /// Now that all is settled: nothing was paid twice, nothing told is missing, and whatever was told is what the ledger says.
-    /// `effects`: how often the money moved, by GUID.
-    pub fn check(&self, ledger: &LedgerFile, effects: &BTreeMap<String, u64>) {
-        let (known, look) = (self.known(), ledger.look());
+    /// Holds what was told against the ledger and the core's books, now that all should be settled. `effects`: how often the money
+    /// moved, by GUID.
+    pub fn verdict(&self, ledger: &LedgerFile, effects: &BTreeMap<String, u64>) -> Verdict {
+        let (known, look, mut verdict) = (self.known(), ledger.look(), Verdict::default());
         assert_eq!(known.wrong, [""; 0]);
         for telegram in &known.telegrams {
-            let (guid, refused) = (&telegram.guid, telegram.memo == b"REJECT");
+            let (guid, told) = (&telegram.guid, known.finals.get(&telegram.guid));
+            let (wanted, rsp_code) =
+                if telegram.memo == b"REJECT" { (0, "C051") } else { (1, "0000") };
+            let story = || format!("{guid}: {} {:?}", look.told(guid), look.history(guid));
             let times = effects.get(guid).copied().unwrap_or_default();
-            assert_eq!(times, u64::from(!refused), "{guid}: {:?}", look.history(guid));
-            let Some(row) = look.find(guid) else {
-                let history = look.history(guid);
-                assert!(history.contains(&"purge DONE>purged".to_owned()), "{guid}: {history:?}");
-                continue;
-            };
-            let rsp_code = if refused { "C051" } else { "0000" };
-            assert_eq!(row.told(), format!("DONE {rsp_code} {}", row.attempts), "{guid}");
-            assert_eq!(known.finals.get(guid), row.response.as_ref(), "{guid}: told and recorded");
+            verdict.doubled.extend((times > wanted).then(story));
+            verdict.lost.extend((times < wanted).then(story));
+            if let Some(row) = look.find(guid) {
+                let is_done = row.state == "DONE" && row.rsp_code.as_deref() == Some(rsp_code);
+                verdict.open.extend((!is_done).then(story));
+                verdict.untrue.extend((told != row.response.as_ref()).then(story));
+            } else {
+                // Purged: then it was done.
+                let is_gone = look.history(guid).contains(&"purge DONE>purged".to_owned());
+                verdict.open.extend((!is_gone).then(story));
+            }
         }
         let rows = "SELECT (SELECT count(*) FROM tx) + (SELECT count(*) FROM purged)";
         assert_eq!(usize::try_from(look.number(rows)).ok(), Some(known.telegrams.len()));
         let refused = known.telegrams.iter().filter(|telegram| telegram.memo == b"REJECT").count();
         assert_eq!(effects.len(), known.telegrams.len() - refused, "and nothing that nobody sent");
+        verdict
     }
 
     /// What operators do when it is over and the core works again: they ask, and send what was certainly not sent, until all is
@@ -216,6 +243,17 @@ impl Load {
         let telegram = Telegram::new(random.pick::<&str>(self.memos));
         known.telegrams.push(telegram.clone());
         telegram
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Verdict { doubled, lost, untrue, open } = self;
+        let [doubled, lost, untrue, open] = [doubled, lost, untrue, open].map(Vec::len);
+        write!(
+            f,
+            "{doubled} doubled, {lost} lost, {untrue} acknowledged and not DONE, {open} not settled"
+        )
     }
 }
 

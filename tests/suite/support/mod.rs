@@ -3,6 +3,7 @@
 pub mod calls;
 pub mod channel;
 pub mod crooked_core;
+pub mod fake_time;
 pub mod hand_clock;
 pub mod ledger_file;
 pub mod load;

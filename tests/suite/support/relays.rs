@@ -14,6 +14,7 @@ use tempfile::TempDir;
 
 use super::channel::Addresses;
 use super::crooked_core::CrookedCore;
+use super::fake_time;
 use super::ledger_file::LedgerFile;
 use super::wait::wait_until;
 
@@ -208,6 +209,7 @@ impl Process {
     pub fn kill(&mut self) {
         self.child.kill().expect("it can be killed");
         self.child.wait().expect("it has ended");
+        fake_time::forget(self.child.id());
     }
 
     /// Whether it has ended by itself.
@@ -231,6 +233,7 @@ impl Drop for Process {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        fake_time::forget(self.child.id());
     }
 }
 
@@ -278,6 +281,7 @@ impl Routines {
             }
             let _ = routine.kill();
             let _ = routine.wait();
+            fake_time::forget(routine.id());
         }
     }
 }
