@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
-use std::process::Command;
+use std::process::{Child, Command};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, RwLock};
 use std::thread;
@@ -17,6 +17,9 @@ use super::wait::wait_until;
 
 /// Channels that send at the same time.
 const CHANNELS: usize = 8;
+
+/// Operators who send again what was not sent, at the same time.
+const OPERATORS: usize = 8;
 
 /// Of 100 telegrams so many were sent before.
 const RESENT_PERCENT: usize = 40;
@@ -179,18 +182,21 @@ impl Load {
 
     /// What operators do when it is over and the core works again: they ask, and send what was certainly not sent, until all is
     /// done. Ends with a panic only when nothing has got done for a while, however long all of it takes.
-    pub fn settle(ledger: &LedgerFile, mut routine: impl FnMut(&[&str]) -> Command, min_age: &str) {
+    pub fn settle(ledger: &LedgerFile, routine: impl Fn(&[&str]) -> Command, min_age: &str) {
         let look = ledger.look();
         wait_until("the sweep", || {
             look.number("SELECT count(*) FROM tx WHERE state = 'SENT'") == 0
         });
         let (mut fewest, mut since) = (i64::MAX, Instant::now());
         let mut now_and_then = NowAndThen::new();
-        let resolve = ["resolve", "--min-age", min_age];
-        let reprocess = ["reprocess", "--max-attempts", "100000", "--keep-going"];
-        for arguments in [&resolve[..], &reprocess].into_iter().cycle() {
-            let mut running = routine(arguments).spawn().expect("the program");
-            while running.try_wait().expect("its status").is_none() {
+        let resolve = vec!["resolve", "--min-age", min_age];
+        let reprocess = vec!["reprocess", "--max-attempts", "100000", "--keep-going"];
+        // Each waits for the core most of the time, and they get in each other's way: a row is one's alone.
+        for operators in [vec![resolve], vec![reprocess; OPERATORS]].iter().cycle() {
+            let start = |arguments: &Vec<&str>| routine(arguments).spawn().expect("the program");
+            let mut running: Vec<Child> = operators.iter().map(start).collect();
+            while !running.is_empty() {
+                running.retain_mut(|one| one.try_wait().expect("its status").is_none());
                 thread::park_timeout(Duration::from_millis(20));
                 let open = look.number(OPEN);
                 if open < fewest {

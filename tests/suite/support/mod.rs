@@ -10,4 +10,5 @@ pub mod load;
 pub mod random;
 pub mod relays;
 pub mod scripted_core;
+pub mod strace;
 pub mod wait;

@@ -156,6 +156,11 @@ impl Process {
         Process::spawn(command, ledger, core, options)
     }
 
+    /// The same under a tool that runs it.
+    pub fn start_under(tool: &[String], ledger: &LedgerFile, core: &str) -> Process {
+        Process::spawn(program_under(tool), ledger, core, &[])
+    }
+
     /// The same, and no file of its may grow beyond so many blocks: a disk that is full, for this process alone.
     pub fn start_limited(ledger: &LedgerFile, core: &str, blocks: u32) -> Process {
         // Signal 25, ignored, leaves the error that the write gets.
