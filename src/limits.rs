@@ -200,6 +200,10 @@ pub const CORE_OUTPUT_BUFFER_BYTES: usize = 4 * 1024;
 /// How many addresses of one name are tried: as many as ureq takes.
 pub const CORE_ADDRESSES_MAX: usize = 16;
 
+/// Tries to get a lock file under its name. One is enough unless a relay sweeps in just that moment, and it sweeps every
+/// [`SWEEP_PAUSE`]: a hundred times in a row says that something else is wrong.
+pub const OWNER_TAKES_MAX: usize = 100;
+
 /// Pause between two orphan sweeps: a resend after a crash is told E903 for so long at most.
 pub const SWEEP_PAUSE: Duration = Duration::from_secs(2);
 

@@ -2,9 +2,10 @@
 //! "refused" only for a framed 400 or 422, and never "not sent" of what a server has heard.
 #![no_main]
 
-use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener};
-use std::sync::{Arc, LazyLock, Mutex};
+mod answering;
+
+use std::net::SocketAddr;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use libfuzzer_sys::fuzz_target;
@@ -12,8 +13,7 @@ use oncegate::clock::SystemClock;
 use oncegate::core_api::{Core, HttpCore, HttpCoreConfig, Inquiry, Transfer};
 use oncegate::telegram::{Layout, Request};
 
-static NEXT_ANSWER: Mutex<Vec<u8>> = Mutex::new(Vec::new());
-static ADDRESS: LazyLock<SocketAddr> = LazyLock::new(serve);
+static ADDRESS: LazyLock<SocketAddr> = LazyLock::new(|| answering::serve(is_whole));
 static REQUEST: LazyLock<Request> = LazyLock::new(|| {
     let bytes = include_bytes!("../../tests/vectors/req_euckr.bin");
     Layout::std128().decode_request(bytes).expect("the golden request")
@@ -33,7 +33,7 @@ static CORE: LazyLock<HttpCore> = LazyLock::new(|| {
 fuzz_target!(|data: &[u8]| {
     let Some((choice, rest)) = data.split_first() else { return };
     let answer = answer(*choice, rest);
-    NEXT_ANSWER.lock().expect("no panic under this lock").clone_from(&answer);
+    answering::answer_with(&answer);
     let status = answer.get(9..12).unwrap_or_default();
     if choice & 1 == 0 {
         match CORE.transfer(&REQUEST) {
@@ -75,27 +75,6 @@ fn is_named(answer: &[u8]) -> bool {
     let guid = REQUEST.guid().as_str().as_bytes();
     let escaped = answer.contains(&b'\\') || answer.windows(7).any(|word| word.eq_ignore_ascii_case(b"chunked"));
     escaped || answer.windows(guid.len()).any(|word| word == guid)
-}
-
-/// A server that reads a request and answers with what the fuzzer has made.
-fn serve() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = listener.local_addr().expect("an address");
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let Ok(mut stream) = stream else { continue };
-            let (mut heard, mut piece) = (Vec::new(), [0; 4096]);
-            while !is_whole(&heard) {
-                match stream.read(&mut piece) {
-                    Ok(0) | Err(_) => break,
-                    Ok(bytes) => heard.extend_from_slice(&piece[..bytes]),
-                }
-            }
-            let answer = NEXT_ANSWER.lock().expect("no panic under this lock").clone();
-            let _ = stream.write_all(&answer);
-        }
-    });
-    address
 }
 
 /// A request whose head has ended, and its body too if it has one.

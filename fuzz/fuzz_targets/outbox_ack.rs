@@ -2,15 +2,15 @@
 //! is an event or is refused.
 #![no_main]
 
-use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener};
-use std::sync::{LazyLock, Mutex};
+mod answering;
+
+use std::net::SocketAddr;
+use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
 use oncegate::outbox::{Event, HttpSender, parse_event};
 
-static NEXT_ANSWER: Mutex<Vec<u8>> = Mutex::new(Vec::new());
-static ADDRESS: LazyLock<SocketAddr> = LazyLock::new(serve);
+static ADDRESS: LazyLock<SocketAddr> = LazyLock::new(|| answering::serve(|heard| heard.ends_with(b"}")));
 
 thread_local! {
     static SENDER: HttpSender =
@@ -25,7 +25,7 @@ fuzz_target!(|data: &[u8]| {
     let framed = choice & 1 == 0;
     let head = format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", rest.len());
     let answer = if framed { [head.as_bytes(), rest].concat() } else { rest.to_vec() };
-    NEXT_ANSWER.lock().expect("no panic under this lock").clone_from(&answer);
+    answering::answer_with(&answer);
     let event = Event::new("a-1", 7).expect("an event");
     let acknowledged = SENDER.with(|sender| sender.send(&event));
     assert!(!matches!(acknowledged, Ok(false)), "true or an error");
@@ -37,24 +37,3 @@ fuzz_target!(|data: &[u8]| {
         assert_eq!(&answer[8..12], b" 200");
     }
 });
-
-/// A server that reads a request and answers with what the fuzzer has made.
-fn serve() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = listener.local_addr().expect("an address");
-    std::thread::spawn(move || {
-        for stream in listener.incoming() {
-            let Ok(mut stream) = stream else { continue };
-            let (mut heard, mut piece) = (Vec::new(), [0; 4096]);
-            while !heard.ends_with(b"}") {
-                match stream.read(&mut piece) {
-                    Ok(0) | Err(_) => break,
-                    Ok(bytes) => heard.extend_from_slice(&piece[..bytes]),
-                }
-            }
-            let answer = NEXT_ANSWER.lock().expect("no panic under this lock").clone();
-            let _ = stream.write_all(&answer);
-        }
-    });
-    address
-}

@@ -3,7 +3,8 @@
 //! A SENT row must not be taken from a process that merely sleeps: between its claim and its call nothing in the ledger could
 //! stop it. So each process that claims holds an OS lock on `<ledger>.owner.<id>`; the lock goes when the process does, however
 //! it ends. A lock that can be taken is the proof. The file is locked before it gets that name, so nobody ever sees it free
-//! while its owner lives.
+//! while its owner lives. Who dies before leaves a file that has no name yet, `<ledger>.owner.<id>.new`, and the sweep removes
+//! it. That one it may see free while its maker lives; so the maker looks whether it was removed, and then makes it again.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -12,6 +13,11 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use chrono::{DateTime, Utc};
+
+use crate::limits;
+
+/// What a lock file's name ends in before it has been locked.
+const UNNAMED: &str = ".new";
 
 /// The name of a process that claims: its process id and the time of its start, so that no name is ever used twice on a machine.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -95,14 +101,42 @@ impl LockFiles {
     /// Becomes an owner: creates and locks the file. The lock lasts until the returned value is dropped or the process ends.
     pub fn take(&self, id: OwnerId) -> io::Result<OwnerLock> {
         let path = self.path(&id);
-        let unnamed = with_suffix(&path, ".new");
-        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unnamed)?;
-        file.try_lock().map_err(|error| match error {
-            TryLockError::Error(error) => error,
-            TryLockError::WouldBlock => io::Error::other("a new lock file is already locked"),
-        })?;
-        fs::rename(&unnamed, &path)?;
-        Ok(OwnerLock { id, path, _file: file })
+        for _ in 0..limits::OWNER_TAKES_MAX {
+            if let Some(file) = make_locked(&path)? {
+                return Ok(OwnerLock { id, path, _file: file });
+            }
+        }
+        Err(io::Error::other("somebody removes the new lock file again and again"))
+    }
+
+    /// Removes what was left by owners that died before their file had its name. Whoever is just making his holds its lock, or
+    /// will see that it is gone. What can't be opened or removed stays: nobody reads it. Errors: the directory can't be read.
+    pub fn remove_unnamed(&self) -> io::Result<()> {
+        for name in self.names()? {
+            let id = name.strip_suffix(UNNAMED).map(|id| OwnerId(id.to_owned()));
+            if let Some(id) = id.filter(OwnerId::is_file_name) {
+                let path = with_suffix(&self.path(&id), UNNAMED);
+                let free = File::open(&path).ok().filter(|file| file.try_lock().is_ok());
+                let _ = free.map(|_locked| fs::remove_file(path));
+            }
+        }
+        Ok(())
+    }
+
+    /// What follows on [`LockFiles::prefix`] in the names of the files there.
+    fn names(&self) -> io::Result<Vec<String>> {
+        let directory = match self.ledger.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        let prefix = self.prefix();
+        let mut names = Vec::new();
+        for entry in fs::read_dir(directory)? {
+            let name = entry?.file_name();
+            let name = name.to_str().and_then(|name| name.strip_prefix(prefix.as_str()));
+            names.extend(name.map(str::to_owned));
+        }
+        Ok(names)
     }
 
     fn path(&self, id: &OwnerId) -> PathBuf {
@@ -141,25 +175,36 @@ impl Owners for LockFiles {
     }
 
     fn forget(&self, owner: &OwnerId) -> io::Result<()> {
-        match fs::remove_file(self.path(owner)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        }
+        remove(&self.path(owner))
     }
 
     fn all(&self) -> io::Result<Vec<OwnerId>> {
-        let directory = match self.ledger.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        };
-        let prefix = self.prefix();
-        let mut owners = Vec::new();
-        for entry in fs::read_dir(directory)? {
-            let name = entry?.file_name();
-            let id = name.to_str().and_then(|name| name.strip_prefix(prefix.as_str()));
-            owners.extend(id.map(|id| OwnerId(id.to_owned())).filter(OwnerId::is_file_name));
-        }
-        Ok(owners)
+        let owners = self.names()?.into_iter().map(OwnerId);
+        Ok(owners.filter(OwnerId::is_file_name).collect())
+    }
+}
+
+/// A new file, locked, under the name `path`. None: it was removed by a sweep that saw it free.
+fn make_locked(path: &Path) -> io::Result<Option<File>> {
+    let unnamed = with_suffix(path, UNNAMED);
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unnamed)?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return remove(&unnamed).map(|()| None),
+        Err(TryLockError::Error(error)) => return Err(error),
+    }
+    match fs::rename(&unnamed, path) {
+        Ok(()) => Ok(Some(file)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Removes it, unless it is gone already.
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
     }
 }
 
@@ -187,6 +232,8 @@ impl OwnerLock {
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
+    use std::thread;
+
     use super::*;
 
     fn owner(serial: u32) -> OwnerId {
@@ -237,6 +284,42 @@ mod tests {
         let asking = File::open(files.path(&owner(1))).unwrap();
         asking.try_lock_shared().unwrap();
         assert_eq!(files.fate(&owner(1)).unwrap(), Fate::Dead);
+    }
+
+    #[test]
+    fn what_was_left_before_it_had_its_name_is_removed_and_what_is_just_being_made_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let files = LockFiles::beside(&dir.path().join("l.db"));
+        let unnamed = |serial| with_suffix(&files.path(&owner(serial)), UNNAMED);
+        let (left, making) = (unnamed(1), unnamed(2));
+        fs::write(&left, "").unwrap();
+        let made = File::create(&making).unwrap();
+        made.lock().unwrap();
+        let strange = dir.path().join("l.db.owner.a b.new");
+        fs::write(&strange, "").unwrap();
+        let named = files.take(owner(3)).unwrap();
+        files.remove_unnamed().unwrap();
+        assert!(!left.exists() && making.exists() && strange.exists());
+        assert_eq!(files.fate(named.id()).unwrap(), Fate::Alive);
+    }
+
+    #[test]
+    fn who_loses_the_file_he_is_making_to_a_sweep_makes_it_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let files = LockFiles::beside(&dir.path().join("l.db"));
+        thread::scope(|scope| {
+            let taking = scope.spawn(|| {
+                for serial in 0..2_000 {
+                    let lock = files.take(owner(serial)).unwrap();
+                    assert_eq!(files.fate(lock.id()).unwrap(), Fate::Alive);
+                    lock.leave().unwrap();
+                }
+            });
+            while !taking.is_finished() {
+                files.remove_unnamed().unwrap();
+            }
+        });
+        assert!(files.names().unwrap().is_empty());
     }
 
     #[test]

@@ -74,4 +74,7 @@ fn sweep(relay: &Relay, locks: &LockFiles, orphan_after: TimeDelta) {
         }
         Err(error) => warn!("the orphan sweep will try again: {error}"),
     }
+    if let Err(error) = locks.remove_unnamed() {
+        warn!("can't look for lock files that were never used: {error}");
+    }
 }

@@ -20,6 +20,7 @@ use oncegate::telegram::{Layout, Request};
 
 use crate::ledgers::{Subject, id, owner};
 use crate::support::channel::Telegram;
+use crate::support::fake_time::FakeTime;
 use crate::support::relays::{Process, World};
 use crate::support::wait::wait_until;
 
@@ -265,68 +266,39 @@ fn two_clocks_of_one_machine_read_the_same_uptime() {
     assert_eq!(scene.0.ledger.find(&id("G")).unwrap(), oncegate::ledger::Found::Nothing);
 }
 
-/// A wall clock that a test sets: for processes, by libfaketime.
-struct FakeTime {
-    library: &'static str,
-    setting: std::path::PathBuf,
-}
-
-impl FakeTime {
-    const LIBRARIES: [&'static str; 3] = [
-        "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1",
-        "/usr/lib/aarch64-linux-gnu/faketime/libfaketimeMT.so.1",
-        "/usr/lib64/faketime/libfaketimeMT.so.1",
-    ];
-
-    /// None where libfaketime is not installed.
-    fn new(folder: &std::path::Path) -> Option<FakeTime> {
-        let there = |library: &&str| std::path::Path::new(library).exists();
-        let library = FakeTime::LIBRARIES.into_iter().find(there)?;
-        let time = FakeTime { library, setting: folder.join("wall-clock") };
-        time.set(0);
-        Some(time)
-    }
-
-    fn set(&self, ahead_s: i64) {
-        // Whole, at once: the processes read it all the time.
-        let new = self.setting.with_extension("new");
-        std::fs::write(&new, format!("{ahead_s:+}\n")).unwrap();
-        std::fs::rename(new, &self.setting).unwrap();
-    }
-
-    fn environment(&self) -> [(String, &str); 4] {
-        let setting = self.setting.to_str().unwrap();
-        [
-            ("LD_PRELOAD", self.library),
-            ("FAKETIME_TIMESTAMP_FILE", setting),
-            ("FAKETIME_NO_CACHE", "1"),
-            ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
-        ]
-        .map(|(name, value)| (name.to_owned(), value))
-    }
-}
-
 #[test]
-fn a_running_relay_sees_its_machines_clock_jump_and_resolve_counts_without_it() {
-    let (world, folder) = (World::new(), tempfile::tempdir().unwrap());
-    let Some(time) = FakeTime::new(folder.path()) else {
-        eprintln!("SKIPPED: libfaketime is not installed, so no real clock jumped");
-        return;
-    };
-    let environment = time.environment();
-    let relay = Process::start_in(&world.ledger, &world.core.url(), &[], &environment);
-    let telegram = Telegram::new("FIN");
-    assert_eq!(relay.at.code(&telegram), "E901");
-    time.set(3_600);
-    wait_until("a note of the jump by the relay", || {
-        world.ledger.number("SELECT coalesce(sum(seconds), 0) FROM clock_jump") >= 3_599
-    });
-    let noted = "SELECT count(*) FROM clock_jump WHERE seconds > 0";
-    assert_eq!(world.ledger.number(noted), 1, "{}", relay.log());
-    let mut resolve = world.routine_command(&["resolve", "--min-age", "61", "--json"]);
-    let told = resolve.envs(environment).output().unwrap();
-    let told = String::from_utf8(told.stdout).unwrap();
-    assert_eq!(told.trim(), r#"{"summary":{"examined":0,"done":0,"failed":0,"left":0}}"#);
-    assert_eq!(world.ledger.number(noted), 1, "resolve has seen the same jump, and it is noted");
-    assert!(world.ledger.told(&telegram.guid).starts_with("UNKNOWN"));
+fn a_running_relay_sees_its_machines_clock_jump_by_two_days_and_resolve_counts_without_it() {
+    for jump in [2 * DAY, -2 * DAY] {
+        let (world, folder) = (World::new(), tempfile::tempdir().unwrap());
+        let Some(time) = FakeTime::new(folder.path()) else {
+            eprintln!("SKIPPED: libfaketime is not installed, so no real clock jumped");
+            return;
+        };
+        let environment = time.environment();
+        let mut relay = Process::start_in(&world.ledger, &world.core.url(), &[], &environment);
+        let telegram = Telegram::new("FIN");
+        assert_eq!(relay.at.code(&telegram), "E901");
+        time.set(jump);
+        let noted = "SELECT coalesce(sum(seconds), 0) FROM clock_jump";
+        wait_until("a note of the jump by the relay", || {
+            world.ledger.number(noted).abs_diff(jump) <= 1
+        });
+        let jumps = "SELECT count(*) FROM clock_jump WHERE seconds <> 0";
+        assert_eq!(world.ledger.number(jumps), 1, "{}", relay.log());
+        let resolve = |min_age| {
+            let mut resolve = world.routine_command(&["resolve", "--min-age", min_age, "--json"]);
+            let output = resolve.envs(time.environment()).output().unwrap();
+            String::from_utf8(output.stdout).unwrap()
+        };
+        let nothing = r#"{"summary":{"examined":0,"done":0,"failed":0,"left":0}}"#;
+        assert_eq!(resolve("61").trim(), nothing, "{jump}");
+        assert_eq!(world.ledger.number(jumps), 1, "resolve has seen the same jump");
+        assert!(world.ledger.told(&telegram.guid).starts_with("UNKNOWN"));
+        // And it ages: set back by two days, it would have been of the future for as long.
+        wait_until("the row is settled", || {
+            resolve("2");
+            world.ledger.told(&telegram.guid) == "DONE 0000 1"
+        });
+        relay.kill();
+    }
 }

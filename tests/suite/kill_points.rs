@@ -7,7 +7,6 @@
 
 mod lives;
 mod stage;
-mod strace;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,9 +16,9 @@ use std::time::{Duration, Instant};
 
 use crate::support::crooked_core::CrookedCore;
 use crate::support::random::Random;
+use crate::support::strace::{self, Point};
 use lives::Life;
 use stage::Stage;
-use strace::Point;
 
 /// How many points a sample has.
 const SAMPLE: usize = 220;

@@ -9,8 +9,8 @@ use oncegate::clock::Clock as _;
 use oncegate::code::{Code, CoreCode};
 use oncegate::guid::{Attempt, Guid};
 use oncegate::ledger::{
-    CallResult, Cause, Claim, ClaimFailed, Found, Ledger, OnlyFailed, Orphan, Place, Purge, Query,
-    Row, Settled,
+    CallResult, Cause, Claim, ClaimFailed, ClockNote, Found, Ledger, OnlyFailed, Orphan, Place,
+    Purge, Query, Row, Settled,
 };
 use oncegate::state::{Event, State, TRANSITIONS};
 use proptest::collection::vec;
@@ -23,6 +23,7 @@ use crate::ledgers::{Subject, again, claim, id, orphan, owner, record, settle, t
 
 const GUIDS: [&str; 5] = ["A", "AB", "a~", "각1", "\u{10ffff}"];
 const OWNERS: [&str; 2] = ["1-a-1", "2-b-1"];
+const RUNS: [&str; 2] = ["boot-a", "boot-b"];
 const STEPS_MAX: usize = 60;
 
 #[derive(Clone, Debug)]
@@ -62,6 +63,14 @@ enum Command {
     },
     Pass {
         seconds: i64,
+    },
+    /// Notes the clock, after a look at the notes that may be old; `ms` from now.
+    NoteClock {
+        fresh: bool,
+        run: &'static str,
+        ms: i64,
+        seconds: i64,
+        ahead_ms: i64,
     },
     Page(Wish),
 }
@@ -114,21 +123,31 @@ fn command() -> impl Strategy<Value = Command> {
             |(guid, state, attempt, owner)| Command::Put { guid, state, attempt, owner }
         ),
         2 => (-1_i64..4).prop_map(|seconds| Command::Pass { seconds }),
+        3 => (any::<bool>(), select(&RUNS[..]), -2_500_i64..1_500, -2_i64..3, 0_i64..3).prop_map(
+            |(fresh, run, ms, seconds, ahead_ms)| {
+                Command::NoteClock { fresh, run, ms, seconds, ahead_ms }
+            }
+        ),
         3 => wish.prop_map(|(states, age, prefix, guids, after, rows_max)| {
             Command::Page(Wish { states, age, prefix, guids, after, rows_max })
         }),
     ]
 }
 
-/// One ledger and what its orphan sweep has seen.
+fn ids(guids: &[&str]) -> Vec<Guid> {
+    guids.iter().map(|guid| id(guid)).collect()
+}
+
+/// One ledger, and what was seen of its orphans and its notes on the clock.
 struct Life {
     subject: Subject,
     seen: Vec<Orphan>,
+    noted: Vec<ClockNote>,
 }
 
 impl Life {
     fn new(subject: Subject) -> Life {
-        Life { subject, seen: Vec::new() }
+        Life { subject, seen: Vec::new(), noted: Vec::new() }
     }
 
     fn ledger(&self) -> &dyn Ledger {
@@ -137,7 +156,6 @@ impl Life {
 
     /// Does it; the verdict in words.
     fn run(&mut self, command: &Command) -> String {
-        let ids = |guids: &[&str]| guids.iter().map(|guid| id(guid)).collect::<Vec<Guid>>();
         let ago = |seconds| self.subject.clock.now() - TimeDelta::seconds(seconds);
         match command {
             Command::Claim { guid, owner: by } => {
@@ -161,7 +179,8 @@ impl Life {
             Command::Look => {
                 let page = self.ledger().page(&Query::of(&[State::Sent, State::Received])).unwrap();
                 self.seen = page.iter().map(orphan).collect();
-                format!("{page:?}")
+                self.noted = self.ledger().clock_notes().unwrap();
+                format!("{page:?} {:?}", self.noted)
             }
             Command::Sweep => format!("{:?}", self.ledger().sweep_orphans(&self.seen)),
             Command::Purge { guids, age } => {
@@ -180,22 +199,38 @@ impl Life {
                 self.subject.clock.pass(*seconds);
                 String::new()
             }
-            Command::Page(wish) => {
-                let query = Query {
-                    states: wish.states.clone(),
-                    until: wish.age.map(ago),
-                    guid_prefix: wish.prefix.map(str::to_owned),
-                    guids: wish.guids.as_deref().map(ids),
-                    after: wish.after.map(|(age, guid)| Place {
-                        updated_at: oncegate::ledger::ledger_time(ago(age)),
-                        guid: id(guid),
-                    }),
-                    rows_max: wish.rows_max,
+            Command::NoteClock { fresh, run, ms, seconds, ahead_ms } => {
+                if *fresh {
+                    self.noted = self.ledger().clock_notes().unwrap();
+                }
+                let note = ClockNote {
+                    at: self.subject.clock.now() + TimeDelta::milliseconds(*ms),
+                    seconds: *seconds,
+                    run: (*run).to_owned(),
+                    ahead_ms: *ahead_ms,
+                    seen_by: "1-a-1".to_owned(),
                 };
-                let (page, outline) = (self.ledger().page(&query), self.ledger().outline(&query));
-                format!("{page:?} {outline:?}")
+                let after = self.noted.iter().rev().find(|note| note.run == *run);
+                format!("{:?}", self.ledger().note_clock(&note, after))
             }
+            Command::Page(wish) => self.page(wish),
         }
+    }
+
+    fn page(&self, wish: &Wish) -> String {
+        let ago = |seconds| self.subject.clock.now() - TimeDelta::seconds(seconds);
+        let query = Query {
+            states: wish.states.clone(),
+            until: wish.age.map(ago),
+            guid_prefix: wish.prefix.map(str::to_owned),
+            guids: wish.guids.as_deref().map(ids),
+            after: wish.after.map(|(age, guid)| Place {
+                updated_at: oncegate::ledger::ledger_time(ago(age)),
+                guid: id(guid),
+            }),
+            rows_max: wish.rows_max,
+        };
+        format!("{:?} {:?}", self.ledger().page(&query), self.ledger().outline(&query))
     }
 
     /// Everything that there is.
@@ -214,7 +249,7 @@ impl Life {
             });
             format!("{found:?} {:?}", words.collect::<Vec<_>>())
         });
-        format!("{counts:?} {each:?}")
+        format!("{counts:?} {each:?} {:?}", self.ledger().clock_notes())
     }
 
     fn found(&self) -> [Found; GUIDS.len()] {
@@ -235,7 +270,11 @@ fn events(command: &Command) -> &'static [Event] {
         Command::Settle { result: Settled::Absent, .. } => &[Event::InquiryAbsent],
         Command::Sweep => &[Event::Orphaned],
         Command::Purge { .. } => &[Event::Purge],
-        Command::Look | Command::Put { .. } | Command::Pass { .. } | Command::Page(_) => &[],
+        Command::Look
+        | Command::Put { .. }
+        | Command::Pass { .. }
+        | Command::NoteClock { .. }
+        | Command::Page(_) => &[],
     }
 }
 
@@ -246,12 +285,23 @@ fn state(found: &Found) -> Option<State> {
     }
 }
 
+/// A row that is not done, and no longer changed in the future; else it is as it was.
+fn is_mended(from: &Found, to: &Found) -> bool {
+    let (Some(from), Some(to)) = (from.row(), to.row()) else { return false };
+    let earlier = to.updated_at < from.updated_at && from.state != State::Done;
+    earlier && Row { updated_at: from.updated_at.clone(), ..to.clone() } == *from
+}
+
 /// Every row that changed went a way that the table has.
 fn check_ways(command: &Command, before: &[Found], after: &[Found]) {
     if matches!(command, Command::Put { .. }) {
         return;
     }
     for (from, to) in before.iter().zip(after).filter(|(from, to)| from != to) {
+        if matches!(command, Command::NoteClock { .. }) {
+            assert!(is_mended(from, to), "{command:?} made {to:?} of {from:?}");
+            continue;
+        }
         let allowed = TRANSITIONS.iter().any(|(known_from, event, known_to)| {
             events(command).contains(event) && *known_from == state(from) && *known_to == state(to)
         });

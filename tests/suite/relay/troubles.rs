@@ -5,6 +5,7 @@ use std::io::Write;
 
 use crate::support::channel::{BLANK_BODY, Channel, Telegram, code, err_sys, http_request};
 use crate::support::relays::{Process, World};
+use crate::support::strace;
 use crate::support::wait::wait_until;
 
 #[test]
@@ -108,13 +109,35 @@ fn a_disk_that_is_full_loses_nothing_and_pays_nothing_twice() {
     let world = World::new();
     drop(world.relay());
     let relay = Process::start_limited(&world.ledger, &world.core.url(), 400);
+    until_nothing_is_taken(&world, relay);
+}
+
+#[test]
+fn a_disk_that_turns_read_only_under_a_running_relay_loses_nothing_and_pays_nothing_twice() {
+    // As a file system does that has met an error. Once a claim is refused first, and once a result.
+    for writes in [75, 82] {
+        if !strace::works() {
+            println!("SKIPPED: no strace, or no ptrace, on this machine: no disk turned read-only");
+            return;
+        }
+        let world = World::new();
+        drop(world.relay());
+        let log = world.ledger.path().with_extension("db-wal");
+        let tool = strace::read_only_after(writes, &log);
+        let relay = Process::start_under(&tool, &world.ledger, &world.core.url());
+        until_nothing_is_taken(&world, relay);
+    }
+}
+
+/// Sends transfers until the ledger takes no claim any more; then the disk is in order again, and all of them are settled.
+fn until_nothing_is_taken(world: &World, relay: Process) {
     let mut told = Vec::new();
     // A few transfers fit. A result that does not makes an E901, a claim that does not an E909.
     while told.iter().filter(|(_, code)| code == "E909").count() < 2 {
         let telegram = Telegram::new("");
         let code = relay.at.code(&telegram);
         told.push((telegram, code));
-        assert!(told.len() < 1_000, "the disk is never full");
+        assert!(told.len() < 1_000, "every claim is taken");
     }
     assert_eq!(told[0].1, "0000");
     assert_eq!(relay.at.code(&told[0].0), "0000", "a replay needs no room");

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -65,12 +66,14 @@ impl Telegram {
     }
 }
 
-/// A GUID that nobody has used.
+/// A GUID that nobody has used: its last digits count on from the microsecond of the first one, which no process can overtake.
 pub fn guid() -> String {
-    static SERIAL: AtomicU64 = AtomicU64::new(0);
-    let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock after 1970");
-    format!("20260928MOBAP001{:09}{serial:05}", now.as_micros() % 1_000_000_000)
+    static NEXT: LazyLock<AtomicU64> = LazyLock::new(|| {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock after 1970");
+        AtomicU64::new(u64::try_from(now.as_micros()).expect("this millennium"))
+    });
+    let serial = NEXT.fetch_add(1, Ordering::Relaxed) % 100_000_000_000_000;
+    format!("20260928MOBAP001{serial:014}")
 }
 
 /// The code in a std128 reply.

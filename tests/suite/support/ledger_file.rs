@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use rusqlite::{Connection, OptionalExtension, Params};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Params};
 
 /// A ledger's file, which may not be there yet.
 #[derive(Clone, Debug)]
@@ -19,6 +19,9 @@ pub struct TxRow {
     pub response: Option<Vec<u8>>,
     pub updated_at: String,
 }
+
+/// A connection that is kept.
+pub struct Look(Connection);
 
 /// While it lives nobody else can write the ledger.
 pub struct Locked(Connection);
@@ -54,21 +57,14 @@ impl LedgerFile {
         con
     }
 
+    /// A look into it that lasts: for thousands of questions.
+    pub fn look(&self) -> Look {
+        Look(self.open())
+    }
+
     /// The row of this GUID.
     pub fn find(&self, guid: &str) -> Option<TxRow> {
-        let sql = "SELECT state, rsp_code, attempts, tx_code, request, response, updated_at FROM tx WHERE guid = ?1";
-        let read = |row: &rusqlite::Row<'_>| {
-            Ok(TxRow {
-                state: row.get(0)?,
-                rsp_code: row.get(1)?,
-                attempts: row.get(2)?,
-                tx_code: row.get(3)?,
-                request: row.get(4)?,
-                response: row.get(5)?,
-                updated_at: row.get(6)?,
-            })
-        };
-        self.open().query_row(sql, [guid], read).optional().expect("a row or none")
+        self.look().find(guid)
     }
 
     /// The row of this GUID, which is there.
@@ -78,16 +74,12 @@ impl LedgerFile {
 
     /// State, code and attempts in one line, or `nothing`.
     pub fn told(&self, guid: &str) -> String {
-        self.find(guid).map_or_else(|| "nothing".to_owned(), |row| row.told())
+        self.look().told(guid)
     }
 
     /// The history of this GUID, a word a line: `relay SENT>FAILED`.
     pub fn history(&self, guid: &str) -> Vec<String> {
-        let sql = "SELECT cause || ' ' || from_state || '>' || coalesce(to_state, 'purged') FROM history WHERE guid = ?1 ORDER BY id";
-        let con = self.open();
-        let mut statement = con.prepare(sql).expect("a statement");
-        let lines = statement.query_map([guid], |row| row.get(0)).expect("the history");
-        lines.map(|line| line.expect("a line")).collect()
+        self.look().history(guid)
     }
 
     /// What was seen of the core, in the last line of this GUID's history.
@@ -99,7 +91,7 @@ impl LedgerFile {
 
     /// One number.
     pub fn number(&self, sql: &str) -> i64 {
-        self.open().query_row(sql, [], |row| row.get(0)).expect("a number")
+        self.look().number(sql)
     }
 
     /// Changes it behind the program's back.
@@ -126,5 +118,46 @@ impl LedgerFile {
                    VALUES (?1, 'TRF00100', 'SENT', x'00', 1, datetime('now', '-1 day'))";
         self.change(sql, [canary]);
         super::wait::wait_until("a sweep", || self.row(canary).state == "UNKNOWN");
+    }
+}
+
+impl Look {
+    /// The row of this GUID.
+    pub fn find(&self, guid: &str) -> Option<TxRow> {
+        let sql = "SELECT state, rsp_code, attempts, tx_code, request, response, updated_at FROM tx WHERE guid = ?1";
+        let read = |row: &rusqlite::Row<'_>| {
+            Ok(TxRow {
+                state: row.get(0)?,
+                rsp_code: row.get(1)?,
+                attempts: row.get(2)?,
+                tx_code: row.get(3)?,
+                request: row.get(4)?,
+                response: row.get(5)?,
+                updated_at: row.get(6)?,
+            })
+        };
+        self.statement(sql).query_row([guid], read).optional().expect("a row or none")
+    }
+
+    /// State, code and attempts in one line, or `nothing`.
+    pub fn told(&self, guid: &str) -> String {
+        self.find(guid).map_or_else(|| "nothing".to_owned(), |row| row.told())
+    }
+
+    /// The history of this GUID, as [`LedgerFile::history`] gives it.
+    pub fn history(&self, guid: &str) -> Vec<String> {
+        let sql = "SELECT cause || ' ' || from_state || '>' || coalesce(to_state, 'purged') FROM history WHERE guid = ?1 ORDER BY id";
+        let mut statement = self.statement(sql);
+        let lines = statement.query_map([guid], |row| row.get(0)).expect("the history");
+        lines.map(|line| line.expect("a line")).collect()
+    }
+
+    /// One number.
+    pub fn number(&self, sql: &str) -> i64 {
+        self.statement(sql).query_row([], |row| row.get(0)).expect("a number")
+    }
+
+    fn statement(&self, sql: &str) -> CachedStatement<'_> {
+        self.0.prepare_cached(sql).expect("a statement")
     }
 }

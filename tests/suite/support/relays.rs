@@ -14,6 +14,7 @@ use tempfile::TempDir;
 
 use super::channel::Addresses;
 use super::crooked_core::CrookedCore;
+use super::fake_time;
 use super::ledger_file::LedgerFile;
 use super::wait::wait_until;
 
@@ -96,12 +97,7 @@ impl World {
 
     /// A routine of the program on this ledger and, where it calls one, this core.
     pub fn routine_command(&self, arguments: &[&str]) -> Command {
-        let mut command = program();
-        command.args(arguments).arg("--db").arg(self.ledger.path());
-        if arguments[0] != "purge" {
-            command.args(["--core", &self.core.url()]);
-        }
-        command
+        routine(&self.ledger, &self.core.url(), arguments)
     }
 
     /// The owners' lock files beside the ledger.
@@ -160,6 +156,11 @@ impl Process {
         Process::spawn(command, ledger, core, options)
     }
 
+    /// The same under a tool that runs it.
+    pub fn start_under(tool: &[String], ledger: &LedgerFile, core: &str) -> Process {
+        Process::spawn(program_under(tool), ledger, core, &[])
+    }
+
     /// The same, and no file of its may grow beyond so many blocks: a disk that is full, for this process alone.
     pub fn start_limited(ledger: &LedgerFile, core: &str, blocks: u32) -> Process {
         // Signal 25, ignored, leaves the error that the write gets.
@@ -206,15 +207,14 @@ impl Process {
 
     /// Sends a signal: TERM, INT, STOP, CONT.
     pub fn signal(&self, name: &str) {
-        let kill = format!("kill -{name} {}", self.child.id());
-        let status = Command::new("sh").args(["-c", &kill]).status().expect("a shell");
-        assert!(status.success(), "{kill}");
+        signal(&self.child, name);
     }
 
     /// kill -9.
     pub fn kill(&mut self) {
         self.child.kill().expect("it can be killed");
         self.child.wait().expect("it has ended");
+        fake_time::forget(self.child.id());
     }
 
     /// Whether it has ended by itself.
@@ -238,12 +238,85 @@ impl Drop for Process {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        fake_time::forget(self.child.id());
+    }
+}
+
+/// Sends a signal, by its name, to a child that has not been waited for.
+pub fn signal(child: &Child, name: &str) {
+    let kill = format!("kill -{name} {}", child.id());
+    let status = Command::new("sh").args(["-c", &kill]).status().expect("a shell");
+    assert!(status.success(), "{kill}");
+}
+
+/// Routines that run beside the relays, each for as long as it is let.
+#[derive(Default)]
+pub struct Routines {
+    running: Vec<Child>,
+    /// So many came to their end.
+    pub ended: usize,
+    /// So many were killed.
+    pub killed: usize,
+}
+
+impl Routines {
+    /// Starts one.
+    pub fn start(&mut self, mut command: Command) {
+        self.running.push(command.spawn().expect("the program"));
+    }
+
+    /// Sends a signal to those that run: STOP, CONT; returns how many those are.
+    pub fn signal(&mut self, name: &str) -> usize {
+        let mut reached = 0;
+        for routine in &mut self.running {
+            if routine.try_wait().expect("its status").is_none() {
+                signal(routine, name);
+                reached += 1;
+            }
+        }
+        reached
+    }
+
+    /// kill -9 to those that have not ended.
+    pub fn end(&mut self) {
+        for mut routine in self.running.drain(..) {
+            match routine.try_wait().expect("its status") {
+                Some(_) => self.ended += 1,
+                None => self.killed += 1,
+            }
+            let _ = routine.kill();
+            let _ = routine.wait();
+            fake_time::forget(routine.id());
+        }
+    }
+}
+
+impl Drop for Routines {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 
 /// The program, without what this environment would tell it.
 pub fn program() -> Command {
     unprompted(Command::new(Path::new(env!("CARGO_BIN_EXE_oncegate"))))
+}
+
+/// A routine of the program on this ledger and, where it calls one, this core.
+pub fn routine(ledger: &LedgerFile, core: &str, arguments: &[&str]) -> Command {
+    let mut command = program();
+    command.args(arguments).arg("--db").arg(ledger.path());
+    if arguments[0] != "purge" {
+        command.args(["--core", core]);
+    }
+    command
+}
+
+/// The same, and nobody reads what it says.
+pub fn quiet_routine(ledger: &LedgerFile, core: &str, arguments: &[&str]) -> Command {
+    let mut command = routine(ledger, core, arguments);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command
 }
 
 /// The program under a tool that runs it.

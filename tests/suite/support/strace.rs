@@ -62,6 +62,13 @@ pub fn harming(point: &Point, log: &Path) -> Vec<String> {
     tool(log, &["-e", &format!("trace={call}"), "-e", &inject])
 }
 
+/// The tool under which this file's disk is read-only for a thread that has written to it so often.
+pub fn read_only_after(writes: usize, file: &Path) -> Vec<String> {
+    let file = file.to_str().expect("a name in UTF-8");
+    let inject = format!("inject=pwrite64:error=EROFS:when={writes}+");
+    tool(Path::new("/dev/null"), &["-P", file, "-e", "trace=pwrite64", "-e", &inject])
+}
+
 /// `-D`: the process that is started is the program, strace stands aside. A killed one can be waited for.
 fn tool(log: &Path, options: &[&str]) -> Vec<String> {
     let log = log.to_str().expect("a name in UTF-8");
