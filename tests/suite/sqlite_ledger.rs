@@ -841,7 +841,9 @@ fn who_comes_when_nobody_writes_commits_by_itself_and_who_comes_meanwhile_shares
         let claims: Vec<_> = (0..8).map(|_| scope.spawn(claim_one)).collect();
         thread::sleep(Duration::from_millis(200));
         lock.execute_batch("COMMIT").unwrap();
-        claims.into_iter().for_each(|claim| claim.join().unwrap());
+        for claim in claims {
+            claim.join().unwrap();
+        }
     });
     let commits = commits.lock().unwrap();
     assert_eq!(commits.iter().map(|(_, operations)| operations).sum::<usize>(), 8);
