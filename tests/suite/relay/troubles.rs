@@ -5,6 +5,7 @@ use std::io::Write;
 
 use crate::support::channel::{BLANK_BODY, Channel, Telegram, code, err_sys, http_request};
 use crate::support::relays::{Process, World};
+use crate::support::skip::skipped;
 use crate::support::strace;
 use crate::support::wait::wait_until;
 
@@ -117,7 +118,7 @@ fn a_disk_that_turns_read_only_under_a_running_relay_loses_nothing_and_pays_noth
     // As a file system does that has met an error. Once a claim is refused first, and once a result.
     for writes in [75, 82] {
         if !strace::works() {
-            println!("SKIPPED: no strace, or no ptrace, on this machine: no disk turned read-only");
+            skipped("a disk that turns read-only", "no strace, or no ptrace, on this machine");
             return;
         }
         let world = World::new();
