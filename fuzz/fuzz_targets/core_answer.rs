@@ -48,7 +48,9 @@ fuzz_target!(|data: &[u8]| {
         }
     } else {
         match CORE.inquire(&REQUEST) {
-            Inquiry::Known(body) => assert!(status == b"200" && body.0.len() == 45 && is_named(&answer)),
+            Inquiry::Known(body) => {
+                assert!(status == b"200" && body.0.len() == 45 && is_named(&answer))
+            }
             Inquiry::Absent => assert_eq!(status, b"404"),
             Inquiry::NoAnswer(seen) => assert!(!seen.0.contains('\n') && seen.0.len() < 4096),
         }
@@ -73,7 +75,8 @@ fn answer(choice: u8, rest: &[u8]) -> Vec<u8> {
 /// Whether the GUID stands in it; a JSON escape or a chunk's border may hide it from so simple a look.
 fn is_named(answer: &[u8]) -> bool {
     let guid = REQUEST.guid().as_str().as_bytes();
-    let escaped = answer.contains(&b'\\') || answer.windows(7).any(|word| word.eq_ignore_ascii_case(b"chunked"));
+    let escaped = answer.contains(&b'\\')
+        || answer.windows(7).any(|word| word.eq_ignore_ascii_case(b"chunked"));
     escaped || answer.windows(guid.len()).any(|word| word == guid)
 }
 

@@ -10,7 +10,8 @@ use std::sync::LazyLock;
 use libfuzzer_sys::fuzz_target;
 use oncegate::outbox::{Event, HttpSender, parse_event};
 
-static ADDRESS: LazyLock<SocketAddr> = LazyLock::new(|| answering::serve(|heard| heard.ends_with(b"}")));
+static ADDRESS: LazyLock<SocketAddr> =
+    LazyLock::new(|| answering::serve(|heard| heard.ends_with(b"}")));
 
 thread_local! {
     static SENDER: HttpSender =
@@ -23,7 +24,8 @@ fuzz_target!(|data: &[u8]| {
     }
     let Some((choice, rest)) = data.split_first() else { return };
     let framed = choice & 1 == 0;
-    let head = format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", rest.len());
+    let head =
+        format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", rest.len());
     let answer = if framed { [head.as_bytes(), rest].concat() } else { rest.to_vec() };
     answering::answer_with(&answer);
     let event = Event::new("a-1", 7).expect("an event");

@@ -26,6 +26,7 @@ use crate::support::ledger_file::LedgerFile;
 use crate::support::load::{Load, NowAndThen, Verdict};
 use crate::support::random::Random;
 use crate::support::relays::{Process, Routines, quiet_routine, signal};
+use crate::support::skip::skipped;
 use crate::support::wait::wait_until;
 
 /// How long the short run does harm.
@@ -174,7 +175,7 @@ fn relays_core_and_routines_killed_and_frozen_under_load_pay_nothing_twice_and_l
         folder,
     };
     if scene.time.is_none() {
-        println!("SKIPPED: libfaketime is not installed, so the clock goes steadily");
+        skipped("jumps of the clock in chaos", "libfaketime is not installed");
     }
     let mut figures = Figures::default();
     let core = scene.load.during(&mut random, |random| scene.harm(core, random, &mut figures));
@@ -358,7 +359,7 @@ fn ten_thousand_idle_connections_cost_little_and_the_relay_still_answers() {
     const CROWD: usize = 10_000;
     let limit = rlimit::increase_nofile_limit(u64::MAX).unwrap_or_default();
     if limit < 2 * CROWD as u64 {
-        println!("SKIPPED: {limit} files are too few for {CROWD} connections");
+        skipped("the crowd", &format!("{limit} files are too few for {CROWD} connections"));
         return;
     }
     let world = crate::support::relays::World::new();

@@ -22,6 +22,7 @@ use crate::ledgers::{Subject, id, owner};
 use crate::support::channel::Telegram;
 use crate::support::fake_time::FakeTime;
 use crate::support::relays::{Process, World};
+use crate::support::skip::skipped;
 use crate::support::wait::wait_until;
 
 const REQUEST: &[u8] = include_bytes!("../vectors/req_euckr.bin");
@@ -271,7 +272,7 @@ fn a_running_relay_sees_its_machines_clock_jump_by_two_days_and_resolve_counts_w
     for jump in [2 * DAY, -2 * DAY] {
         let (world, folder) = (World::new(), tempfile::tempdir().unwrap());
         let Some(time) = FakeTime::new(folder.path()) else {
-            eprintln!("SKIPPED: libfaketime is not installed, so no real clock jumped");
+            skipped("a jump of a real clock", "libfaketime is not installed");
             return;
         };
         let environment = time.environment();

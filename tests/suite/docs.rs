@@ -172,3 +172,28 @@ fn the_changelog_names_the_version() {
     let version = env!("CARGO_PKG_VERSION");
     assert!(document("CHANGELOG.md").contains(&format!("## [{version}]")), "{version}");
 }
+
+#[test]
+fn the_harnesses_that_the_tests_readme_names_are_there() {
+    let readme = document("tests/README.md");
+    let table = readme.split("\n## ").next().unwrap();
+    let named: Vec<&str> = table
+        .split(['`', '(', ')'])
+        .filter(|word| ["suite/", "fuzz/", "model/", ".ci/"].iter().any(|at| word.starts_with(at)))
+        .map(|word| word.split(' ').next().unwrap())
+        .collect();
+    assert!(named.len() > 15, "{named:?}");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for name in named {
+        let there = root.join(name).exists() || root.join("tests").join(name).exists();
+        assert!(there, "tests/README.md names {name}");
+    }
+    let filters = table
+        .split("--test suite ")
+        .skip(1)
+        .map(|rest| rest.split(['`', ' ']).next().unwrap().split("::").next().unwrap());
+    for module in filters {
+        let suite = root.join("tests/suite").join(module);
+        assert!(suite.exists() || suite.with_extension("rs").exists(), "no tests in {module}");
+    }
+}

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::crooked_core::CrookedCore;
 use crate::support::random::Random;
+use crate::support::skip::skipped;
 use crate::support::strace::{self, Point};
 use lives::Life;
 use stage::Stage;
@@ -40,7 +41,7 @@ struct Sums {
 #[test]
 fn harmed_at_any_system_call_the_program_pays_nothing_twice_and_the_next_life_settles_all() {
     if !strace::works() {
-        println!("SKIPPED: no strace, or no ptrace, on this machine: no kill point was tried");
+        skipped("all kill points", "no strace, or no ptrace, on this machine");
         return;
     }
     let begun = Instant::now();

@@ -29,6 +29,7 @@ use crate::ledgers::{
     HandClock, again, claim, claimed, empty_ledger, id, orphan, record, scratch, settle, trail,
     wait_for,
 };
+use crate::support::skip::skipped;
 
 const SCHEMA: &str = include_str!("../../schema.sql");
 const BARE: &str = "
@@ -63,11 +64,6 @@ fn names(dir: &Path) -> Vec<String> {
         fs::read_dir(dir).unwrap().map(|e| name(e).to_str().unwrap().to_owned()).collect();
     names.sort();
     names
-}
-
-/// Says so even where the test runner keeps what tests print.
-fn skipped(test: &str, why: &str) {
-    let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {why}");
 }
 
 /// Runs this test in a process of its own under `wrapper`; true in that process, false (when it is through) in the first.

@@ -5,6 +5,7 @@ use std::io::Write;
 
 use crate::support::channel::{BLANK_BODY, Channel, Telegram, code, err_sys, http_request};
 use crate::support::relays::{Process, World};
+use crate::support::skip::skipped;
 use crate::support::strace;
 use crate::support::wait::wait_until;
 
@@ -118,7 +119,7 @@ fn a_disk_that_turns_read_only_under_a_running_relay_loses_nothing_and_pays_noth
     // The channel's thread commits by itself, until it fails; the writer's goes on, and then fails, too.
     for writes in [75, 78] {
         if !strace::works() {
-            println!("SKIPPED: no strace, or no ptrace, on this machine: no disk turned read-only");
+            skipped("a disk that turns read-only", "no strace, or no ptrace, on this machine");
             return;
         }
         let world = World::new();

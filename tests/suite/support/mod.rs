@@ -10,5 +10,6 @@ pub mod load;
 pub mod random;
 pub mod relays;
 pub mod scripted_core;
+pub mod skip;
 pub mod strace;
 pub mod wait;
