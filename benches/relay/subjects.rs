@@ -94,6 +94,11 @@ pub fn core(slow: &str) -> io::Result<Process> {
     Process::start(Command::new(std::env::current_exe()?).args(["role", "core", slow]))
 }
 
+/// This product on the ledger at `db`, before the core at `core`.
+pub fn relay(db: &Path, core: SocketAddr) -> io::Result<Process> {
+    Process::start(&mut oncegate(db, &format!("http://{core}")))
+}
+
 /// Starts a subject before the core at `core`, with its files in `directory` (emptied first).
 pub fn start(subject: Subject, core: SocketAddr, directory: &Path) -> io::Result<Process> {
     let _ = fs::remove_dir_all(directory);

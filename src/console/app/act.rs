@@ -177,16 +177,15 @@ impl App {
         Vec::new()
     }
 
-    fn move_in_list(&mut self, by: isize) -> Vec<Effect> {
+    pub(super) fn move_in_list(&mut self, by: isize) -> Vec<Effect> {
         let page = self.page();
         let before = self.list.cursor.clone();
-        let at = self.list.at().unwrap_or(0).saturating_add_signed(by);
-        self.list.go(at, page);
-        if self.list.cursor == before {
-            return Vec::new();
-        }
-        let mut effects = self.look_at_cursor();
+        self.list.move_by(by, page);
+        let mut effects =
+            if self.list.cursor == before { Vec::new() } else { self.look_at_cursor() };
         if self.list.wants_more(page) && self.list.asked.is_none() {
+            // The rows beyond are no news: they come in where there are marks, too.
+            self.list.by_hand = true;
             effects.extend(self.ask_lines());
         }
         effects
@@ -204,6 +203,7 @@ impl App {
                     return self.look_at_cursor();
                 }
                 (self.list.cursor, self.list.spot, self.list.top) = (None, None, 0);
+                self.list.owed = 0;
                 self.ask_end(last)
             }
             _ => self.move_by(if last { isize::MAX / 2 } else { isize::MIN / 2 }),

@@ -35,7 +35,7 @@ impl App {
             }
             Msg::Answer(answer) => self.answer(answer),
             Msg::Trouble(what) => {
-                self.list.asked = None;
+                (self.list.asked, self.list.owed) = (None, 0);
                 let since = self.trouble.as_ref().map_or(self.now, |(_, since)| *since);
                 self.trouble = Some((what, since));
                 Vec::new()
@@ -317,7 +317,10 @@ impl App {
         self.trouble = None;
         let (now, page) = (self.now, self.page());
         self.list.take(lines, now, page);
-        self.look_at_cursor()
+        match std::mem::take(&mut self.list.owed) {
+            0 => self.look_at_cursor(),
+            owed => self.move_in_list(owed),
+        }
     }
 
     /// Asks for the row under the cursor, unless it is the one that is looked at.
@@ -470,7 +473,7 @@ impl App {
     /// From the start, with another filter or order.
     pub(super) fn reload(&mut self) -> Vec<Effect> {
         (self.list.cursor, self.list.spot, self.list.top) = (None, None, 0);
-        (self.list.range, self.list.by_hand) = (None, true);
+        (self.list.range, self.list.by_hand, self.list.owed) = (None, true, 0);
         // Rows of another filter under the name of the new one would be a lie, however short.
         (self.list.lines, self.list.as_of) = (Lines::default(), None);
         self.ask_lines()
