@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::Anyhow;
 use crate::figures;
-use crate::ledger::guid;
+use crate::ledger::{self, guid};
 use crate::machine;
 use crate::terminal::Console;
 
@@ -25,7 +25,7 @@ pub fn measure(ledger: &Path, rounds: usize) -> Anyhow<()> {
     for _ in 0..rounds {
         let mut console = Console::open(ledger, &[])?;
         let mut took = |name, ms| times.entry(name).or_default().push(ms);
-        took("open", console.until(|screen| is_whole(screen, 1))?);
+        took("open", console.until(|screen| is_whole(screen))?);
         pages(&mut console, &mut took)?;
         filters(&mut console, &mut took)?;
         screens(&mut console, &mut took)?;
@@ -58,10 +58,12 @@ const LINES: [(&str, bool); 15] = [
     ("sorted by attempts", false),
 ];
 
-/// Rows of the page that begins with the n-th row are all there, and so is the row beside them.
-fn is_whole(screen: &str, from: u64) -> bool {
-    let range = format!("{from}-{} of ", from + PAGE - 1);
-    screen.contains(&range) && screen.contains("What you can do") && screen.contains("?500000")
+/// The first page of all that is stuck, the row beside it, and the counts.
+fn is_whole(screen: &str) -> bool {
+    range(screen) == Some((1, PAGE))
+        && total(screen) == ledger::STUCK
+        && screen.contains("What you can do")
+        && screen.contains("?500000")
 }
 
 fn pages(console: &mut Console, took: &mut dyn FnMut(&'static str, f64)) -> Anyhow<()> {
@@ -76,7 +78,7 @@ fn pages(console: &mut Console, took: &mut dyn FnMut(&'static str, f64)) -> Anyh
     console.press("\x1b[5~\x1b[5~")?;
     took("page up from the end", console.until(|s| range(s).is_some_and(|(_, to)| to < last))?);
     console.press("gg")?;
-    took("begin", console.until(|screen| is_whole(screen, 1))?);
+    took("begin", console.until(|screen| is_whole(screen))?);
     Ok(())
 }
 
@@ -117,7 +119,7 @@ fn filters(console: &mut Console, took: &mut dyn FnMut(&'static str, f64)) -> An
         let is_shown = |screen: &str| is_there(screen) && screen.contains("What you can do");
         took(name, console.until(is_shown)?);
         console.press("\x1b")?;
-        console.until(|screen| is_whole(screen, 1))?;
+        console.until(|screen| is_whole(screen))?;
     }
     Ok(())
 }
@@ -126,7 +128,7 @@ fn screens(console: &mut Console, took: &mut dyn FnMut(&'static str, f64)) -> An
     console.press("1")?;
     took("overview", console.until(|screen| screen.contains("read timeout after 3.0 s"))?);
     console.press("2")?;
-    console.until(|screen| is_whole(screen, 1))?;
+    console.until(|screen| is_whole(screen))?;
     console.press("ss")?;
     let sorted = |s: &str| s.contains("by attempts") && range(s).is_some_and(|(from, _)| from == 1);
     took("sorted by attempts", console.until(sorted)?);
@@ -137,7 +139,7 @@ fn screens(console: &mut Console, took: &mut dyn FnMut(&'static str, f64)) -> An
 pub fn idle(ledger: &Path) -> Anyhow<()> {
     const SPAN: Duration = Duration::from_secs(10);
     let mut console = Console::open(ledger, &[])?;
-    console.until(|screen| is_whole(screen, 1))?;
+    console.until(|screen| is_whole(screen))?;
     console.rest(Duration::from_secs(2));
     let before = machine::cpu_seconds(console.pid());
     let bytes = console.rest(SPAN);

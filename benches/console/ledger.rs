@@ -12,6 +12,8 @@ use crate::Anyhow;
 /// Changes with whatever makes the ledger another one.
 const NAME: &str = "million-1.db";
 const ROWS: u64 = 1_000_000;
+/// What the console opens on: UNKNOWN, FAILED, and SENT that is old.
+pub const STUCK: u64 = 530_000;
 /// Seconds between two of them: a month in all.
 const PACE_S: f64 = 2.6;
 const SEEN: [&str; 4] = [
