@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::figures;
 use crate::load::{self, Load, Tongue};
-use crate::subjects;
+use crate::subjects::{self, Process};
 use crate::terminal::Console;
 use crate::{Anyhow, Options};
 
@@ -23,7 +23,7 @@ pub fn measure(ledger: &Path, options: &Options) -> Anyhow<()> {
     let copy = copied(ledger)?;
     let core = subjects::core("0")?;
     let core_at = core.address("http").ok_or("the core has no address")?;
-    let relay = subjects::relay(&copy, core_at)?;
+    let relay = Process::start(&mut subjects::oncegate(&copy, &format!("http://{core_at}")))?;
     let at = relay.address("tcp").ok_or("the relay has no TCP front")?;
     let mut serial = 0;
     let mut turn = |connections: usize, seconds: f64| -> Anyhow<f64> {

@@ -17,8 +17,7 @@ pub fn middle(values: &[f64]) -> (f64, f64, f64) {
 pub fn line(name: &str, unit: &str, values: &[f64], bound: Option<f64>) {
     let (least, median, most) = middle(values);
     let digits = usize::from(most < 10.0) + usize::from(most < 3.0);
-    let figure =
-        format!("{median:.digits$} ({least:.digits$} - {most:.digits$}) {unit}", digits = digits);
+    let figure = format!("{median:.digits$} ({least:.digits$} - {most:.digits$}) {unit}");
     let (bound, verdict) = match bound {
         None => (String::new(), ""),
         Some(bound) if median <= bound => (format!("{bound} {unit}"), "kept"),

@@ -25,11 +25,11 @@ pub fn measure(ledger: &Path, rounds: usize) -> Anyhow<()> {
     for _ in 0..rounds {
         let mut console = Console::open(ledger, &[])?;
         let mut took = |name, ms| times.entry(name).or_default().push(ms);
-        took("open", console.until(|screen| is_whole(screen))?);
+        took("open", console.until(is_whole)?);
         pages(&mut console, &mut took)?;
         filters(&mut console, &mut took)?;
         screens(&mut console, &mut took)?;
-        memory.push(machine::peak_mib(console.pid()));
+        memory.push(machine::mib_of(console.pid(), "VmHWM:"));
         console.quit()?;
     }
     for (name, bound) in LINES {
@@ -78,7 +78,7 @@ fn pages(console: &mut Console, took: &mut dyn FnMut(&'static str, f64)) -> Anyh
     console.press("\x1b[5~\x1b[5~")?;
     took("page up from the end", console.until(|s| range(s).is_some_and(|(_, to)| to < last))?);
     console.press("gg")?;
-    took("begin", console.until(|screen| is_whole(screen))?);
+    took("begin", console.until(is_whole)?);
     Ok(())
 }
 
@@ -119,16 +119,16 @@ fn filters(console: &mut Console, took: &mut dyn FnMut(&'static str, f64)) -> An
         let is_shown = |screen: &str| is_there(screen) && screen.contains("What you can do");
         took(name, console.until(is_shown)?);
         console.press("\x1b")?;
-        console.until(|screen| is_whole(screen))?;
+        console.until(is_whole)?;
     }
     Ok(())
 }
 
 fn screens(console: &mut Console, took: &mut dyn FnMut(&'static str, f64)) -> Anyhow<()> {
     console.press("1")?;
-    took("overview", console.until(|screen| screen.contains("read timeout after 3.0 s"))?);
+    took("overview", console.until(|screen| screen.contains("one snapshot"))?);
     console.press("2")?;
-    console.until(|screen| is_whole(screen))?;
+    console.until(is_whole)?;
     console.press("ss")?;
     let sorted = |s: &str| s.contains("by attempts") && range(s).is_some_and(|(from, _)| from == 1);
     took("sorted by attempts", console.until(sorted)?);
@@ -139,7 +139,7 @@ fn screens(console: &mut Console, took: &mut dyn FnMut(&'static str, f64)) -> An
 pub fn idle(ledger: &Path) -> Anyhow<()> {
     const SPAN: Duration = Duration::from_secs(10);
     let mut console = Console::open(ledger, &[])?;
-    console.until(|screen| is_whole(screen))?;
+    console.until(is_whole)?;
     console.rest(Duration::from_secs(2));
     let before = machine::cpu_seconds(console.pid());
     let bytes = console.rest(SPAN);

@@ -66,6 +66,7 @@ fn fill(path: &Path) -> Anyhow<()> {
 }
 
 fn put(con: &Connection, n: u64, at: &str, request: &[u8]) -> rusqlite::Result<()> {
+    let attempts = 1 + n.cast_signed() % 3;
     let (state, code) = match n % 100 {
         0..50 => ("UNKNOWN", Some("E901")),
         50..52 => ("FAILED", Some("E902")),
@@ -78,7 +79,7 @@ fn put(con: &Connection, n: u64, at: &str, request: &[u8]) -> rusqlite::Result<(
         "INSERT INTO tx (guid, tx_code, state, rsp_code, request, response, attempts, updated_at)
          VALUES (?1, 'TRF00100', ?2, ?3, ?4, ?5, ?6, ?7)",
     )?
-    .execute(params![guid(n), state, code, request, response, 1 + n as i64 % 3, at])?;
+    .execute(params![guid(n), state, code, request, response, attempts, at])?;
     let seen = match state {
         "UNKNOWN" => SEEN[n as usize / 7 % SEEN.len()],
         "FAILED" => "connect refused: 10.9.0.4:9201",
@@ -88,7 +89,7 @@ fn put(con: &Connection, n: u64, at: &str, request: &[u8]) -> rusqlite::Result<(
         "INSERT INTO history (at, guid, from_state, to_state, attempt, cause, who, seen)
          VALUES (?1, ?2, 'SENT', ?3, ?4, 'relay', 'relay', ?5)",
     )?
-    .execute(params![at, guid(n), state, 1 + n as i64 % 3, seen])?;
+    .execute(params![at, guid(n), state, attempts, seen])?;
     Ok(())
 }
 

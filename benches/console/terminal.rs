@@ -51,7 +51,7 @@ impl Console {
         let mut reader = pair.master.try_clone_reader()?;
         let (send, came) = channel();
         thread::spawn(move || {
-            let mut bytes = [0; 65_536];
+            let mut bytes = vec![0; 65_536];
             while let Ok(count @ 1..) = reader.read(&mut bytes) {
                 if send.send((Instant::now(), bytes[..count].to_vec())).is_err() {
                     break;

@@ -18,15 +18,11 @@ pub fn cpu_seconds(pid: u32) -> f64 {
 
 /// Resident memory of a process now, in MiB.
 pub fn memory_mib(pid: u32) -> f64 {
-    of_status(pid, "VmRSS:")
+    mib_of(pid, "VmRSS:")
 }
 
-/// The most that it ever was.
-pub fn peak_mib(pid: u32) -> f64 {
-    of_status(pid, "VmHWM:")
-}
-
-fn of_status(pid: u32, name: &str) -> f64 {
+/// What `/proc/PID/status` says under a name, in MiB.
+pub fn mib_of(pid: u32, name: &str) -> f64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = status.lines().find(|line| line.starts_with(name)).unwrap_or("");
     let kib = line.split_whitespace().nth(1).and_then(|word| word.parse::<f64>().ok());

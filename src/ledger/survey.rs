@@ -171,6 +171,8 @@ pub struct Window {
     pub total: u64,
     /// How many of them stand before the first one here.
     pub before: u64,
+    /// The rows of each state, of the same moment.
+    pub counts: Counts,
 }
 
 /// Which lines of the history are looked at: newest first.

@@ -189,7 +189,8 @@ impl List {
             let others = new.rows[..at].iter().filter(|line| !is_new(line)).count();
             new.before + others as u64
         });
-        self.lines = Lines { rows, total: new.total.saturating_sub(self.waiting), before };
+        let total = new.total.saturating_sub(self.waiting);
+        self.lines = Lines { rows, total, before, counts: new.counts.clone() };
     }
 
     /// Marks or unmarks a row.

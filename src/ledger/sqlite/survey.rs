@@ -189,8 +189,7 @@ impl<'a> Look<'a> {
 
     /// The index for `rows_max` rows of a state, in order.
     fn by(&self, state: State, rows_max: usize) -> By {
-        let of = |state: State| State::ALL.iter().position(|other| *other == state).unwrap_or(0);
-        let (rows, all) = (self.counts.rows[of(state)], self.counts.rows.iter().sum::<u64>());
+        let (rows, all) = (self.counts.of(state), self.counts.rows.iter().sum::<u64>());
         // In the key's order every all-th of rows is one of them; by the state's index all of them have to be sorted.
         let is_dense = self.browse.column == Column::Guid
             && self.browse.has_no_words()
@@ -205,13 +204,13 @@ fn window(
     part: &Part,
     rows_max: usize,
 ) -> rusqlite::Result<Window> {
-    let look = &Look::new(con, browse)?;
+    let look = Look::new(con, browse)?;
     let mut rows = match part {
-        Part::Start => side(con, look, None, false, rows_max)?,
-        Part::End => side(con, look, None, true, rows_max)?,
+        Part::Start => side(con, &look, None, false, rows_max)?,
+        Part::End => side(con, &look, None, true, rows_max)?,
         Part::Around(spot) => {
-            let mut before = side(con, look, Some(spot), true, rows_max)?;
-            let after = side(con, look, Some(spot), false, rows_max)?;
+            let mut before = side(con, &look, Some(spot), true, rows_max)?;
+            let after = side(con, &look, Some(spot), false, rows_max)?;
             // Half of them before the spot, more where the other side is short.
             let keep = (rows_max / 2).max(rows_max.saturating_sub(after.len()));
             before.drain(..before.len().saturating_sub(keep));
@@ -220,9 +219,9 @@ fn window(
         }
     };
     rows.truncate(rows_max);
-    let total = tally(con, look, None)?;
+    let total = tally(con, &look, None)?;
     let before = match (rows.first(), part) {
-        (Some(first), Part::Around(_)) => tally(con, look, Some(&Spot::of(first)))?,
+        (Some(first), Part::Around(_)) => tally(con, &look, Some(&Spot::of(first)))?,
         (_, Part::End) => total.saturating_sub(rows.len() as u64),
         (_, Part::Start) | (None, _) => 0,
     };
@@ -230,7 +229,7 @@ fn window(
         .into_iter()
         .map(|row| Ok(Told { seen: last_seen(con, &row.guid)?, row }))
         .collect::<rusqlite::Result<_>>()?;
-    Ok(Window { rows, total, before })
+    Ok(Window { rows, total, before, counts: look.counts })
 }
 
 /// At most `rows_max` rows in order: those at or after the spot, or (`back`) the last ones before it. No spot: from the end of the order.
@@ -427,18 +426,20 @@ fn numbers(con: &Connection, now: DateTime<Utc>) -> rusqlite::Result<Numbers> {
     let snapshot = con.unchecked_transaction()?;
     let mut numbers = Numbers { counts: counts_within(&snapshot)?, ..Numbers::default() };
     for (at, state) in State::ALL.into_iter().enumerate().filter(|(_, s)| *s != State::Done) {
-        // Counted from the youngest on: each bound's rows less those that were younger.
-        let sql = format!("SELECT count(*) FROM tx WHERE state = '{state}' AND updated_at <= ?");
+        // What is older than the last bound is the rest of what is kept: nobody counts a mountain that only grows.
+        let sql = format!(
+            "SELECT count(*) FROM tx WHERE state = '{state}' AND updated_at > ?1 AND updated_at <= ?2"
+        );
         let mut statement = snapshot.prepare_cached(&sql)?;
-        let mut older = numbers.counts.rows[at];
+        let (mut rest, mut until) = (numbers.counts.rows[at], char::MAX.to_string());
         for (class, bound) in AGE_BOUNDS_S.into_iter().enumerate() {
-            let until = ledger_time(now - chrono::TimeDelta::seconds(bound));
-            let rows: i64 = statement.query_row([until], |row| row.get(0))?;
-            let rows = u64::try_from(rows).unwrap_or(0);
-            numbers.ages[at][class] = older.saturating_sub(rows);
-            older = rows;
+            let since = ledger_time(now - chrono::TimeDelta::seconds(bound));
+            let rows: i64 = statement.query_row([&since, &until], |row| row.get(0))?;
+            numbers.ages[at][class] = u64::try_from(rows).unwrap_or(0);
+            rest = rest.saturating_sub(numbers.ages[at][class]);
+            until = since;
         }
-        numbers.ages[at][AGE_BOUNDS_S.len()] = older;
+        numbers.ages[at][AGE_BOUNDS_S.len()] = rest;
     }
     if has_table(&snapshot, "history")? {
         per_minute(&snapshot, now, &mut numbers)?;

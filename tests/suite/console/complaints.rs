@@ -7,6 +7,7 @@ use oncegate::console::app::{Ask, Effect, Focus, Mode, Msg, RunState, Tab};
 use oncegate::console::input::{Code, Input, Key};
 use oncegate::console::keys::{Action, Keymap, TABLE, sequence};
 use oncegate::console::{text, work};
+use oncegate::ledger::LedgerError;
 use oncegate::limits;
 use oncegate::state::State;
 
@@ -552,9 +553,9 @@ fn trouble_keeps_the_old_rows_and_says_since_when_until_it_is_over() {
     let file = failed(2);
     let mut rig = Rig::open(&file);
     rig.clock.forward(60);
-    rig.send(Msg::Trouble("the ledger is locked by another process".to_owned()));
+    rig.send(Msg::Trouble(LedgerError::Busy));
     let screen = rig.screen();
-    assert!(screen.contains("locked by another process since 14:04:07 UTC"), "{screen}");
+    assert!(screen.contains("since 14:04:07 UTC: the ledger is locked by another"), "{screen}");
     assert!(screen.contains("rows are as of 14:03:07 UTC") && screen.contains("F0001"), "{screen}");
     rig.clock.forward(60);
     rig.send(Msg::Changed);
