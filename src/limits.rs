@@ -270,8 +270,11 @@ pub const TRAIL_ROWS: usize = 500;
 /// Between two looks at whether the ledger has changed: quick enough for eyes, and it costs a look at the WAL's index.
 pub const WATCH_PAUSE: Duration = Duration::from_millis(500);
 
-/// A refresh that took long is not repeated before so many times its cost has passed: the console never takes more than a tenth of a reader.
-pub const REFRESH_REST_FACTOR: u32 = 10;
+/// The longest pause between two such looks, however much a refresh costs: what is on the screen is never older than this.
+pub const WATCH_PAUSE_MAX: Duration = Duration::from_secs(10);
+
+/// A refresh that took long is not repeated before so many times its cost has passed: what a console reads of a busy ledger must not be felt in one transfer of a hundred.
+pub const REFRESH_REST_FACTOR: u32 = 50;
 
 /// What OSC 52 may carry: terminals cut or drop more (limits from 75 KB on are known), and a cut copy would be a wrong one.
 pub const COPY_BYTES_MAX: usize = 74_994;

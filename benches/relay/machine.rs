@@ -18,8 +18,13 @@ pub fn cpu_seconds(pid: u32) -> f64 {
 
 /// Resident memory of a process now, in MiB.
 pub fn memory_mib(pid: u32) -> f64 {
+    mib_of(pid, "VmRSS:")
+}
+
+/// What `/proc/PID/status` says under a name, in MiB.
+pub fn mib_of(pid: u32, name: &str) -> f64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap_or("");
+    let line = status.lines().find(|line| line.starts_with(name)).unwrap_or("");
     let kib = line.split_whitespace().nth(1).and_then(|word| word.parse::<f64>().ok());
     kib.unwrap_or(0.0) / 1024.0
 }

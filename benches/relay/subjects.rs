@@ -66,7 +66,7 @@ impl Drop for Process {
 
 impl Process {
     /// Starts it and waits for its line on stdout that begins with `ready`.
-    fn start(command: &mut Command) -> io::Result<Process> {
+    pub fn start(command: &mut Command) -> io::Result<Process> {
         let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
         let mut process = Process { child, ready: String::new() };
         let stdout = process.child.stdout.take().expect("piped");
@@ -116,7 +116,8 @@ pub fn start(subject: Subject, core: SocketAddr, directory: &Path) -> io::Result
     }
 }
 
-fn oncegate(db: &Path, url: &str) -> Command {
+/// This product on the ledger at `db`, before the core at `url`.
+pub fn oncegate(db: &Path, url: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_oncegate"));
     command.args(["--serve", "--core", url, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"]);
     command.args(["--admin", "127.0.0.1:0", "--read-timeout", "30", "--connect-timeout", "5"]);

@@ -210,23 +210,11 @@ fn locale_is_utf8() -> bool {
 
 /// How it ended becomes an exit code, and a line where something has to be said.
 fn ended(ended: std::io::Result<Ended>) -> Result<ExitCode, Failure> {
-    match ended {
-        Ok(Ended::Quit) => Ok(ExitCode::SUCCESS),
-        Ok(Ended::Broken(what)) => {
-            say(&format!("a part of the console had stopped: {what}"));
-            Ok(ExitCode::from(1))
-        }
-        Ok(Ended::Signal(signal)) => {
-            let name = signal_hook::low_level::signal_name(signal).unwrap_or("a signal");
-            say(&format!("the console was ended by {name}"));
-            Ok(ExitCode::from(128 + u8::try_from(signal).unwrap_or(0)))
-        }
-        Ok(Ended::HungUp) => {
-            say("the terminal went away");
-            Ok(ExitCode::from(129))
-        }
-        Err(error) => Err(Failure::failed(error)),
+    let ended = ended.map_err(Failure::failed)?;
+    if let Some(told) = ended.told() {
+        say(&told);
     }
+    Ok(ExitCode::from(ended.code()))
 }
 
 /// A line on stderr, which may have gone with the terminal.

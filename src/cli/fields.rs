@@ -36,7 +36,7 @@ pub(super) fn table(layout: &Layout, telegram: &[u8], sensitive: Sensitive) -> V
         let text = match &field.text {
             _ if sensitive.hides(field) => MASK.to_owned(),
             Ok(text) => visible(text),
-            Err(why) => format!("({})", visible(why)),
+            Err(why) => format!("({why})"),
         };
         let name = visible(&field.name);
         format!("  {:>4}  {name:<width$}  {text}", field.offset).trim_end().to_owned()
@@ -56,7 +56,7 @@ pub(super) fn as_json(layout: &Layout, telegram: &[u8], sensitive: Sensitive) ->
             Ok(text) => value["text"] = Value::from(text.as_str()),
             Err(why) => {
                 value["text"] = Value::Null;
-                value["error"] = Value::from(why.as_str());
+                value["error"] = Value::from(why.to_string());
             }
         }
         value

@@ -315,7 +315,7 @@ impl Report {
     }
 
     fn step<R: Word>(&mut self, step: &Step<R>) {
-        self.line(&step.guid, step.result.word(), &step.reason);
+        self.line(&step.guid, step.result.word(), &step.reason.to_string());
     }
 
     fn line(&mut self, guid: &Guid, result: &str, reason: &str) {

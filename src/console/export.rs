@@ -5,6 +5,8 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 
 use super::app::Run;
+use super::why;
+use super::words::{EN, Words};
 use crate::engine::desk::{Detail, Line};
 use crate::ledger::HistoryLine;
 use crate::telegram::DescribedField;
@@ -42,29 +44,29 @@ pub fn masked_hex(bytes: &[u8], fields: &[DescribedField], revealed: bool) -> St
 
 /// A field's text for people, masked where it has to be.
 #[must_use]
-pub fn field_text(field: &DescribedField, revealed: bool) -> String {
+pub fn field_text(field: &DescribedField, revealed: bool, words: &Words) -> String {
     if field.sensitive && !revealed {
         return "*".repeat(field.bytes.len().min(16));
     }
     match &field.text {
         Ok(text) => visible(text),
-        Err(why) => format!("({why})"),
+        Err(why) => format!("({})", words.no_text(why)),
     }
 }
 
 /// The fields, a line each.
 #[must_use]
-pub fn fields_text(fields: &[DescribedField], revealed: bool) -> String {
+pub fn fields_text(fields: &[DescribedField], revealed: bool, words: &Words) -> String {
     let mut out = String::new();
     for field in fields {
-        let _ = writeln!(out, "{:<12} {}", field.name, field_text(field, revealed));
+        let _ = writeln!(out, "{:<12} {}", field.name, field_text(field, revealed, words));
     }
     out
 }
 
 /// Everything about a row, for people.
 #[must_use]
-pub fn row_text(detail: &Detail, revealed: bool) -> String {
+pub fn row_text(detail: &Detail, revealed: bool, words: &Words) -> String {
     let row = &detail.row;
     let mut out = String::new();
     let code = row.rsp_code.as_deref().unwrap_or("-");
@@ -86,11 +88,11 @@ pub fn row_text(detail: &Detail, revealed: bool) -> String {
         row.request.len(),
         masked_hex(&row.request, &detail.request, revealed)
     );
-    out.push_str(&fields_text(&detail.request, revealed));
+    out.push_str(&fields_text(&detail.request, revealed, words));
     if let Some(response) = &row.response {
         let hex = masked_hex(response, &detail.response, revealed);
         let _ = writeln!(out, "response {} B\n{hex}", response.len());
-        out.push_str(&fields_text(&detail.response, revealed));
+        out.push_str(&fields_text(&detail.response, revealed, words));
     }
     out
 }
@@ -120,7 +122,7 @@ pub fn row_json(detail: &Detail, revealed: bool) -> Value {
             .iter()
             .map(|field| {
                 json!({"name": field.name, "offset": field.offset, "length": field.length,
-                "text": field_text(field, revealed)})
+                "text": field_text(field, revealed, &EN)})
             })
             .collect()
     };
@@ -197,7 +199,7 @@ pub fn report_csv(run: &Run) -> String {
     let mut out = "guid,became,reason\n".to_owned();
     for row in &run.told {
         let became = format!("{:?}", row.became).to_lowercase();
-        out.push_str(&csv(&[row.guid.as_str(), &became, &row.reason]));
+        out.push_str(&csv(&[row.guid.as_str(), &became, &why::english(&row.why)]));
         out.push('\n');
     }
     out

@@ -210,7 +210,9 @@ fn seconds(text: &str) -> Option<i64> {
     (seconds <= 3_155_760_000).then_some(seconds)
 }
 
-fn span(s: i64) -> String {
+/// Seconds as a word of the filter: `90s`, `5m`, `2h`, `3d`.
+#[must_use]
+pub fn span(s: i64) -> String {
     match s {
         s if s > 0 && s % 86_400 == 0 => format!("{}d", s / 86_400),
         s if s > 0 && s % 3_600 == 0 => format!("{}h", s / 3_600),

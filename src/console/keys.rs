@@ -139,8 +139,8 @@ pub struct Binding {
     places: u8,
     /// Its heading.
     pub group: Group,
-    /// Whether the bar shows it.
-    pub bar: bool,
+    /// Where the bar shows it, if it has room.
+    bar: u8,
     labels: [&'static str; 3],
 }
 
@@ -151,6 +151,12 @@ impl Binding {
         self.labels[lang as usize]
     }
 
+    /// Whether the bar shows it there, if it has room.
+    #[must_use]
+    pub fn is_in_bar(&self, place: Place) -> bool {
+        self.bar & place.bit() != 0
+    }
+
     /// Whether it means something there.
     #[must_use]
     pub fn is_in(&self, place: Place) -> bool {
@@ -158,7 +164,29 @@ impl Binding {
     }
 }
 
+/// In which order the bar shows them: where there is little room, what comes last is left out; the help never is.
+pub const BAR: [Action; 17] = [
+    Action::Open,
+    Action::Mark,
+    Action::MarkAll,
+    Action::NextPane,
+    Action::Filter,
+    Action::FilterMenu,
+    Action::Resolve,
+    Action::Reprocess,
+    Action::Purge,
+    Action::Dispatch,
+    Action::StopRun,
+    Action::Quit,
+    Action::Note,
+    Action::Pause,
+    Action::Refresh,
+    Action::Export,
+    Action::Command,
+];
+
 const ALL: u8 = 63;
+const O: u8 = 1;
 const L: u8 = 2;
 const D: u8 = 4;
 const R: u8 = 8;
@@ -166,7 +194,7 @@ const B: u8 = 16;
 const H: u8 = 32;
 
 macro_rules! table {
-    ($($action:ident $name:literal $keys:literal $places:expr, $group:ident $bar:literal $en:literal $ko:literal $ja:literal;)*) => {
+    ($($action:ident $name:literal $keys:literal $places:expr, $group:ident $bar:expr, $en:literal $ko:literal $ja:literal;)*) => {
         /// Every action. Alternatives are separated by two spaces.
         pub const TABLE: &[Binding] = &[$(Binding {
             action: Action::$action, name: $name, keys: $keys, places: $places, group: Group::$group, bar: $bar, labels: [$en, $ko, $ja],
@@ -176,59 +204,59 @@ macro_rules! table {
 
 #[rustfmt::skip]
 table! {
-    Down         "down"          "j  down"        ALL,       Move    false "next line"                 "다음 줄"                    "次の行";
-    Up           "up"            "k  up"          ALL,       Move    false "previous line"             "이전 줄"                    "前の行";
-    Top          "top"           "g g  home"      ALL,       Move    false "first line"                "맨 처음"                    "先頭";
-    Bottom       "bottom"        "G  end"         ALL,       Move    false "last line"                 "맨 끝"                      "末尾";
-    HalfDown     "half-down"     "C-d"            ALL,       Move    false "half a page down"          "반 페이지 아래로"           "半ページ下";
-    HalfUp       "half-up"       "C-u"            ALL,       Move    false "half a page up"            "반 페이지 위로"             "半ページ上";
-    PageDown     "page-down"     "pgdn"           ALL,       Move    false "a page down"               "한 페이지 아래로"           "1ページ下";
-    PageUp       "page-up"       "pgup"           ALL,       Move    false "a page up"                 "한 페이지 위로"             "1ページ上";
-    Left         "left"          "h  left"        D,         Move    false "previous byte"             "이전 바이트"                "前のバイト";
-    Right        "right"         "l  right"       D,         Move    false "next byte"                 "다음 바이트"                "次のバイト";
-    Open         "open"          "enter"          ALL,       Look    true  "open"                      "열기"                       "開く";
-    NextPane     "next-pane"     "tab"            ALL,       Look    true  "pane"                      "창 전환"                    "ペイン";
-    PreviousPane "previous-pane" "S-tab"          ALL,       Look    false "previous pane"             "이전 창"                    "前のペイン";
-    Overview     "overview"      "1"              ALL,       Look    false "overview"                  "현황"                       "概況";
-    Ledger       "ledger"        "2"              ALL,       Look    false "ledger"                    "원장"                       "台帳";
-    Runs         "runs"          "3"              ALL,       Look    false "runs"                      "실행"                       "実行";
-    Outbox       "outbox"        "4"              ALL,       Look    false "outbox"                    "발신함"                     "送信箱";
-    History      "history"       "5"              ALL,       Look    false "history"                   "이력"                       "履歴";
-    Zoom         "zoom"          "z"              L | D,     Look    false "zoom the pane"             "창 확대"                    "ペイン拡大";
-    Encoding     "encoding"      "b"              L | D,     Look    false "text column: ascii, cp949, shift_jis, utf-8" "문자열 열 인코딩: ascii, cp949, shift_jis, utf-8" "文字列欄の符号: ascii, cp949, shift_jis, utf-8";
-    Reveal       "reveal"        ""               L | D,     Look    false "show masked fields (leaves a history row)" "마스킹 해제(이력에 기록됨)" "マスク解除(履歴に残ります)";
-    Zone         "zone"          "t"              ALL,       Look    false "UTC or local time"         "UTC/현지 시각"              "UTC/現地時刻";
-    Refresh      "refresh"       "r  C-r"         ALL,       Look    true  "refresh"                   "새로 고침"                  "更新";
-    Pause        "pause"         "p"              ALL,       Look    false "pause refreshing"          "자동 갱신 멈춤"             "自動更新の停止";
-    Filter       "filter"        "/"              L | H,     Find    true  "filter"                    "조건"                       "条件";
-    NextMatch    "next-match"    "n"              L | D,     Find    false "next match"                "다음 일치 건"               "次の一致";
-    PreviousMatch "previous-match" "N"            L | D,     Find    false "previous match"            "이전 일치 건"               "前の一致";
-    FilterMenu   "filter-menu"   "f"              L,         Find    true  "states"                    "상태별"                     "状態別";
-    Sort         "sort"          "s"              L,         Find    false "sort by the next column"   "정렬 기준 변경"             "並べ替え";
-    Reverse      "reverse"       "S"              L,         Find    false "reverse the order"         "역순 정렬"                  "逆順";
-    Mark         "mark"          "space"          L,         Mark    true  "mark"                      "선택"                       "選択";
-    Range        "range"         "v"              L,         Mark    false "mark a range"              "범위 선택"                  "範囲選択";
-    MarkAll      "mark-all"      "*"              L,         Mark    true  "all matching"              "조건 전체 선택"             "条件全件";
-    MarkNone     "mark-none"     "u"              L,         Mark    false "unmark all"                "선택 해제"                  "選択解除";
-    Resolve      "resolve"       "R"              L | D,     Act     true  "resolve"                   "결과 조회"                  "結果照会";
-    Reprocess    "reprocess"     "P"              L | D,     Act     true  "reprocess"                 "재처리"                     "再処理";
-    Purge        "purge"         "X"              L | D,     Act     false "purge"                     "삭제(퍼지)"                 "削除(パージ)";
-    Dispatch     "dispatch"      "D"              B,         Act     true  "dispatch a batch"          "일괄 발송"                  "一括送信";
-    Note         "note"          "a"              L | D,     Act     false "note on the row"           "메모 남기기"                "メモ";
-    StopRun      "stop"          "c"              R,         Act     true  "stop after the row in hand" "현재 건까지만 처리 후 중지" "処理中の1件後に停止";
-    CopyGuid     "copy-guid"     "y g"            L | D | H, Take    false "copy the GUID"             "GUID 복사"                  "GUIDをコピー";
-    CopyHex      "copy-hex"      "y h"            L | D,     Take    false "copy as hex"               "16진수로 복사"              "16進でコピー";
-    CopyDecoded  "copy-decoded"  "y d"            L | D,     Take    false "copy the decoded fields"   "해석된 항목 복사"           "項目をコピー";
-    CopyAll      "copy-all"      "y e"            L | D,     Take    false "copy everything"           "전체 복사"                  "すべてコピー";
-    Export       "export"        "e"              L | D | R | H, Take false "export to a file"         "파일로 내보내기"            "ファイルへ出力";
-    Command      "command"       ":"              ALL,       Program false "command line"              "명령 입력"                  "コマンド";
-    Help         "help"          "?"              ALL,       Program true  "help"                      "도움말"                     "ヘルプ";
-    Back         "back"          "esc"            ALL,       Program false "back; clears filter and marks" "뒤로, 조건·선택 해제"    "戻る、条件と選択の解除";
-    Quit         "quit"          "q"              ALL,       Program true  "back, quit"                "뒤로/종료"                  "戻る/終了";
-    Mouse        "mouse"         "m"              ALL,       Program false "mouse on or off"           "마우스 켬/끔"               "マウス入/切";
-    Redraw       "redraw"        "C-l"            ALL,       Program false "draw the screen anew"      "화면 다시 그리기"           "再描画";
-    Suspend      "suspend"       "C-z"            ALL,       Program false "suspend"                   "일시 중단"                  "中断";
-    Interrupt    "interrupt"     "C-c"            ALL,       Program false "twice: quit"               "두 번: 종료"                "2回で終了";
+    Down         "down"          "j  down"        ALL,       Move    0,         "next line"                 "다음 줄"                    "次の行";
+    Up           "up"            "k  up"          ALL,       Move    0,         "previous line"             "이전 줄"                    "前の行";
+    Top          "top"           "g g  home"      ALL,       Move    0,         "first line"                "맨 처음"                    "先頭";
+    Bottom       "bottom"        "G  end"         ALL,       Move    0,         "last line"                 "맨 끝"                      "末尾";
+    HalfDown     "half-down"     "C-d"            ALL,       Move    0,         "half a page down"          "반 페이지 아래로"           "半ページ下";
+    HalfUp       "half-up"       "C-u"            ALL,       Move    0,         "half a page up"            "반 페이지 위로"             "半ページ上";
+    PageDown     "page-down"     "pgdn"           ALL,       Move    0,         "a page down"               "한 페이지 아래로"           "1ページ下";
+    PageUp       "page-up"       "pgup"           ALL,       Move    0,         "a page up"                 "한 페이지 위로"             "1ページ上";
+    Left         "left"          "h  left"        D,         Move    0,         "previous byte"             "이전 바이트"                "前のバイト";
+    Right        "right"         "l  right"       D,         Move    0,         "next byte"                 "다음 바이트"                "次のバイト";
+    Open         "open"          "enter"          ALL,       Look    O | L | H,  "open"                      "열기"                       "開く";
+    NextPane     "next-pane"     "tab"            ALL,       Look    O | D,      "pane"                      "창 전환"                    "ペイン";
+    PreviousPane "previous-pane" "S-tab"          ALL,       Look    0,         "previous pane"             "이전 창"                    "前のペイン";
+    Overview     "overview"      "1"              ALL,       Look    0,         "overview"                  "현황"                       "概況";
+    Ledger       "ledger"        "2"              ALL,       Look    0,         "ledger"                    "원장"                       "台帳";
+    Runs         "runs"          "3"              ALL,       Look    0,         "runs"                      "실행"                       "実行";
+    Outbox       "outbox"        "4"              ALL,       Look    0,         "outbox"                    "발신함"                     "送信箱";
+    History      "history"       "5"              ALL,       Look    0,         "history"                   "이력"                       "履歴";
+    Zoom         "zoom"          "z"              L | D,     Look    0,         "zoom the pane"             "창 확대"                    "ペイン拡大";
+    Encoding     "encoding"      "b"              L | D,     Look    0,         "text column: ascii, cp949, shift_jis, utf-8" "문자열 열 인코딩: ascii, cp949, shift_jis, utf-8" "文字列欄の符号: ascii, cp949, shift_jis, utf-8";
+    Reveal       "reveal"        ""               L | D,     Look    0,         "show masked fields (leaves a history row)" "마스킹 해제(이력에 기록됨)" "マスク解除(履歴に残ります)";
+    Zone         "zone"          "t"              ALL,       Look    0,         "UTC or local time"         "UTC/현지 시각"              "UTC/現地時刻";
+    Refresh      "refresh"       "r  C-r"         ALL,       Look    ALL,        "refresh"                   "새로 고침"                  "更新";
+    Pause        "pause"         "p"              ALL,       Look    O | L,     "pause refreshing"          "자동 갱신 멈춤"             "自動更新の停止";
+    Filter       "filter"        "/"              L | H,     Find    L | H,      "filter"                    "조건"                       "条件";
+    NextMatch    "next-match"    "n"              L | D,     Find    0,         "next match"                "다음 일치 건"               "次の一致";
+    PreviousMatch "previous-match" "N"            L | D,     Find    0,         "previous match"            "이전 일치 건"               "前の一致";
+    FilterMenu   "filter-menu"   "f"              L,         Find    L,          "states, age"               "상태·경과"                  "状態・経過";
+    Sort         "sort"          "s"              L,         Find    0,         "sort by the next column"   "정렬 기준 변경"             "並べ替え";
+    Reverse      "reverse"       "S"              L,         Find    0,         "reverse the order"         "역순 정렬"                  "逆順";
+    Mark         "mark"          "space"          L,         Mark    L,          "mark"                      "선택"                       "選択";
+    Range        "range"         "v"              L,         Mark    0,         "mark a range"              "범위 선택"                  "範囲選択";
+    MarkAll      "mark-all"      "*"              L,         Mark    L,          "all matching"              "조건 전체 선택"             "条件全件";
+    MarkNone     "mark-none"     "u"              L,         Mark    0,         "unmark all"                "선택 해제"                  "選択解除";
+    Resolve      "resolve"       "R"              L | D,     Act     L | D,      "resolve"                   "결과 조회"                  "結果照会";
+    Reprocess    "reprocess"     "P"              L | D,     Act     L | D,      "reprocess"                 "재처리"                     "再処理";
+    Purge        "purge"         "X"              L | D,     Act     L | D,     "purge"                     "삭제(퍼지)"                 "削除(パージ)";
+    Dispatch     "dispatch"      "D"              B,         Act     B,          "dispatch a batch"          "일괄 발송"                  "一括送信";
+    Note         "note"          "a"              L | D,     Act     L | D,     "note on the row"           "메모 남기기"                "メモ";
+    StopRun      "stop"          "c"              R,         Act     R,          "stop after this row"       "이 건까지만 처리"           "この1件で停止";
+    CopyGuid     "copy-guid"     "y g"            L | D | H, Take    0,         "copy the GUID"             "GUID 복사"                  "GUIDをコピー";
+    CopyHex      "copy-hex"      "y h"            L | D,     Take    0,         "copy as hex"               "16진수로 복사"              "16進でコピー";
+    CopyDecoded  "copy-decoded"  "y d"            L | D,     Take    0,         "copy the decoded fields"   "해석된 항목 복사"           "項目をコピー";
+    CopyAll      "copy-all"      "y e"            L | D,     Take    0,         "copy everything"           "전체 복사"                  "すべてコピー";
+    Export       "export"        "e"              L | D | R | H, Take L | R | H, "export to a file"         "파일로 내보내기"            "ファイルへ出力";
+    Command      "command"       ":"              ALL,       Program ALL,       "command line"              "명령 입력"                  "コマンド";
+    Help         "help"          "?"              ALL,       Program ALL,        "help"                      "도움말"                     "ヘルプ";
+    Back         "back"          "esc"            ALL,       Program 0,         "back; clears filter and marks" "뒤로, 조건·선택 해제"    "戻る、条件と選択の解除";
+    Quit         "quit"          "q"              ALL,       Program ALL,        "back, quit"                "뒤로/종료"                  "戻る/終了";
+    Mouse        "mouse"         "m"              ALL,       Program 0,         "mouse on or off"           "마우스 켬/끔"               "マウス入/切";
+    Redraw       "redraw"        "C-l"            ALL,       Program 0,         "draw the screen anew"      "화면 다시 그리기"           "再描画";
+    Suspend      "suspend"       "C-z"            ALL,       Program 0,         "suspend"                   "일시 중단"                  "中断";
+    Interrupt    "interrupt"     "C-c"            ALL,       Program 0,         "twice: quit"               "두 번: 종료"                "2回で終了";
 }
 
 /// The table's line of an action.

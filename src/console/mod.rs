@@ -25,6 +25,7 @@ pub mod term;
 pub mod text;
 pub mod theme;
 pub mod view;
+pub mod why;
 pub mod words;
 pub mod work;
 
@@ -64,6 +65,34 @@ pub enum Ended {
     HungUp,
     /// The operator quit after a part of the console had died, and which.
     Broken(String),
+}
+
+impl Ended {
+    /// The process's exit code: 0 only for a console that was whole to its end.
+    #[must_use]
+    pub fn code(&self) -> u8 {
+        match self {
+            Ended::Quit => 0,
+            Ended::Broken(_) => 1,
+            Ended::Signal(signal) => 128 + u8::try_from(*signal).unwrap_or(0),
+            // As if by SIGHUP.
+            Ended::HungUp => 129,
+        }
+    }
+
+    /// What is said of it after the screen was left; none: nothing.
+    #[must_use]
+    pub fn told(&self) -> Option<String> {
+        match self {
+            Ended::Quit => None,
+            Ended::Broken(what) => Some(format!("a part of the console had stopped: {what}")),
+            Ended::Signal(signal) => {
+                let name = signal_hook::low_level::signal_name(*signal).unwrap_or("a signal");
+                Some(format!("the console was ended by {name}"))
+            }
+            Ended::HungUp => Some("the terminal went away".to_owned()),
+        }
+    }
 }
 
 impl Setup {

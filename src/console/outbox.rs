@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::why::{Broke, Why};
 use crate::engine::desk::Became;
 use crate::limits;
 use crate::outbox::{
@@ -42,7 +43,7 @@ pub struct Delivered {
     /// What became of it.
     pub became: Became,
     /// Why.
-    pub reason: String,
+    pub why: Why,
 }
 
 /// What the console wants of an outbox.
@@ -53,7 +54,7 @@ pub trait OutboxDesk: Send + Sync {
     fn batch(&self) -> Result<Vec<Pending>, String>;
     /// Sends these events, in order, up to the first failure; an event that is not pending any more is skipped. Each is told
     /// once.
-    fn dispatch(&self, batch: &[Pending], tell: &mut dyn FnMut(Delivered)) -> Result<(), String>;
+    fn dispatch(&self, batch: &[Pending], tell: &mut dyn FnMut(Delivered)) -> Result<(), Broke>;
 }
 
 /// The outbox of two store files.
@@ -141,30 +142,28 @@ impl OutboxDesk for Stores {
         waiting.map(|(_, events)| events).map_err(|error| outbox::chain(&error))
     }
 
-    fn dispatch(&self, batch: &[Pending], tell: &mut dyn FnMut(Delivered)) -> Result<(), String> {
-        let url = self.url.as_deref().ok_or("there is nobody to send to")?;
+    fn dispatch(&self, batch: &[Pending], tell: &mut dyn FnMut(Delivered)) -> Result<(), Broke> {
+        let url = self.url.as_deref().ok_or(Broke::NoUrl)?;
         let sender = HttpSender::new(url, limits::SEND_TIMEOUT_S_DEFAULT)
-            .map_err(|error| outbox::chain(&error))?;
+            .map_err(|error| Broke::Outbox(outbox::chain(&error)))?;
         let mut rest = batch.iter();
         for event in rest.by_ref() {
             let sent = self.send_planned(&sender, event);
-            let (became, reason) = match sent {
-                Ok(Sent::Acknowledged) => (Became::Done, "acknowledged and marked".to_owned()),
-                Ok(Sent::NotWaiting) => {
-                    (Became::Skipped, "not the next to wait any more".to_owned())
-                }
-                Ok(Sent::Failed(why)) => (Became::Left, format!("{why}; it stays pending")),
-                Err(error) => (Became::Skipped, outbox::chain(&error)),
+            let (became, why) = match sent {
+                Ok(Sent::Acknowledged) => (Became::Done, Why::Acknowledged),
+                Ok(Sent::NotWaiting) => (Became::Skipped, Why::NotNext),
+                Ok(Sent::Failed(error)) => (Became::Left, Why::Pending(error)),
+                Err(error) => (Became::Skipped, Why::Outbox(outbox::chain(&error))),
             };
             let stops = matches!(became, Became::Left);
-            tell(Delivered { id: event.id.clone(), became, reason });
+            tell(Delivered { id: event.id.clone(), became, why });
             if stops {
                 break;
             }
         }
         for event in rest {
-            let reason = "not tried: an earlier event failed".to_owned();
-            tell(Delivered { id: event.id.clone(), became: Became::Skipped, reason });
+            let (became, why) = (Became::Skipped, Why::AfterAFailure);
+            tell(Delivered { id: event.id.clone(), became, why });
         }
         Ok(())
     }

@@ -69,17 +69,17 @@ pub fn right(text: &str, cells: usize) -> String {
     format!("{}{text}", " ".repeat(cells - width(&text)))
 }
 
-/// `text` broken into lines of at most `cells` cells, at spaces where there are any.
+/// `text` broken into lines of at most `cells` cells: at spaces, and between characters that are written without any.
 #[must_use]
 pub fn wrapped(text: &str, cells: usize) -> Vec<String> {
     let cells = cells.max(1);
     let (mut lines, mut line, mut used) = (Vec::new(), String::new(), 0);
-    for word in text.split_inclusive(' ') {
-        if used > 0 && used + width(word.trim_end()) > cells {
+    for unit in units(text) {
+        if used > 0 && used + width(unit.trim_end()) > cells {
             lines.push(std::mem::take(&mut line).trim_end().to_owned());
             used = 0;
         }
-        for grapheme in word.graphemes(true) {
+        for grapheme in unit.graphemes(true) {
             if used + grapheme.width() > cells && grapheme != " " {
                 lines.push(std::mem::take(&mut line).trim_end().to_owned());
                 used = 0;
@@ -90,6 +90,54 @@ pub fn wrapped(text: &str, cells: usize) -> Vec<String> {
     }
     lines.push(line.trim_end().to_owned());
     lines
+}
+
+/// What a line is not broken within: a word with the spaces behind it, or one kanji or kana with the marks that may not begin a
+/// line. Hangul has spaces between its words.
+fn units(text: &str) -> Vec<&str> {
+    let mut units = Vec::new();
+    let mut begin = 0;
+    let mut graphemes = text.grapheme_indices(true).peekable();
+    while let Some((at, grapheme)) = graphemes.next() {
+        let Some((next_at, next)) = graphemes.peek().copied() else { break };
+        let breaks = if grapheme == " " {
+            next != " "
+        } else {
+            next != " "
+                && (is_unspaced(grapheme) || is_unspaced(next))
+                && !NOT_FIRST.contains(next)
+                && !NOT_LAST.contains(grapheme)
+        };
+        if breaks && at >= begin {
+            units.push(&text[begin..next_at]);
+            begin = next_at;
+        }
+    }
+    units.push(&text[begin..]);
+    units
+}
+
+/// Marks that begin no line.
+const NOT_FIRST: &str =
+    "。、・」』）】〉》！？：；，．ーぁぃぅぇぉっゃゅょァィゥェォッャュョ)]}:;,.!?";
+/// Marks that end no line.
+const NOT_LAST: &str = "「『（【〈《([{";
+
+/// Kana, kanji and their marks.
+fn is_unspaced(grapheme: &str) -> bool {
+    grapheme.chars().next().is_some_and(|c| {
+        matches!(c, '\u{3000}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{ff01}'..='\u{ff60}')
+    })
+}
+
+/// A text in at most `cells` cells, its beginning and its end: of a GUID both tell more than all but the end.
+#[must_use]
+pub fn middle(text: &str, cells: usize) -> String {
+    if width(text) <= cells || !text.is_ascii() || cells < 8 {
+        return text.to_owned();
+    }
+    let tail = cells / 3;
+    format!("{}…{}", &text[..cells - tail - 1], &text[text.len() - tail..])
 }
 
 /// Writes data at (`x`, `y`) in at most `cells` cells; outside the buffer nothing happens. Returns how many cells it took.
@@ -194,6 +242,12 @@ mod tests {
     }
 
     #[test]
+    fn of_a_long_key_both_ends_are_shown() {
+        assert_eq!(middle("20261129MOB0000000000000004711", 22), "20261129MOB000…0004711");
+        assert_eq!(middle("short", 22), "short");
+    }
+
+    #[test]
     fn what_a_terminal_would_swallow_is_shown() {
         assert_eq!(shown("a\u{200d}b\u{1b}"), "a\\u{200d}b^[");
         assert_eq!(shown("\u{301}a"), "\\u{301}a");
@@ -217,6 +271,10 @@ mod tests {
     fn lines_break_at_spaces() {
         assert_eq!(wrapped("send it again now", 8), ["send it", "again", "now"]);
         assert_eq!(wrapped("가나다라", 5), ["가나", "다라"]);
+        assert_eq!(wrapped("가나 다라마", 8), ["가나", "다라마"]);
+        assert_eq!(wrapped("UNKNOWN: 結果未確定、先に", 14), ["UNKNOWN: 結果", "未確定、先に"]);
+        assert_eq!(wrapped("取り消せます。はい", 12), ["取り消せま", "す。はい"]);
+        assert_eq!(wrapped("これは「引用」です", 8), ["これは", "「引用」", "です"]);
         assert_eq!(wrapped("", 5), [""]);
     }
 }

@@ -14,10 +14,11 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::app::{Answer, Ask, Export, Meaning, Msg, RunNews, Said};
+use super::app::{Answer, Ask, Export, Meaning, Msg, RunNews};
 use super::export;
 use super::input::Decoder;
 use super::outbox::{OutboxDesk, Pending};
+use super::why::{Broke, Refused};
 use crate::clock::Clock;
 use crate::engine::Stop;
 use crate::engine::desk::{Desk, Plan, Shown};
@@ -119,7 +120,7 @@ impl Work {
             let serial = u32::try_from(number).unwrap_or(u32::MAX);
             let mut tell = |row| shared.tell(number, RunNews::Row(row));
             let ran = shared.desk().run(&plan, reason, serial, &stopped, &mut tell);
-            ran.err().map(|error| error.to_string())
+            ran.err().map(Broke::from)
         });
         self.runs.insert(number, (stop, thread));
     }
@@ -171,14 +172,14 @@ fn spawn(shared: &Arc<Shared>, name: &'static str, work: impl FnOnce() + Send + 
 fn spawn_run(
     shared: &Arc<Shared>,
     number: usize,
-    work: impl FnOnce() -> Option<String> + Send + 'static,
+    work: impl FnOnce() -> Option<Broke> + Send + 'static,
 ) -> JoinHandle<()> {
     let shared = Arc::clone(shared);
     thread::spawn(move || match catch_unwind(AssertUnwindSafe(work)) {
         Ok(why) => shared.tell(number, RunNews::Ended(why)),
         Err(panic) => {
             let why = told(&*panic);
-            shared.tell(number, RunNews::Ended(Some(why.clone())));
+            shared.tell(number, RunNews::Ended(Some(Broke::Panicked(why.clone()))));
             let _ = shared.send.send(Heard::Msg(Msg::Broken(format!("run {number}: {why}"))));
         }
     })
@@ -216,7 +217,8 @@ impl Shared {
     fn answer(&self, ask: &Ask) {
         let begun = Instant::now();
         let msg = answer(&self.desk(), self.outbox.as_deref(), ask);
-        if matches!(ask, Ask::Lines(..) | Ask::Numbers) {
+        let is_answered = matches!(msg, Msg::Answer(_));
+        if is_answered && matches!(ask, Ask::Lines(..) | Ask::Numbers) {
             let cost = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
             self.cost_ms.store(cost, Ordering::SeqCst);
         }
@@ -253,7 +255,8 @@ impl Shared {
                 return;
             }
             let cost = Duration::from_millis(self.cost_ms.load(Ordering::SeqCst));
-            thread::sleep(limits::WATCH_PAUSE.max(cost * limits::REFRESH_REST_FACTOR));
+            let rest = cost * limits::REFRESH_REST_FACTOR;
+            thread::sleep(rest.clamp(limits::WATCH_PAUSE, limits::WATCH_PAUSE_MAX));
         }
     }
 
@@ -263,7 +266,7 @@ impl Shared {
                 self.desk.write().unwrap_or_else(PoisonError::into_inner).ledger = ledger;
                 Msg::Changed
             }
-            Err(_) => Msg::Trouble(error.to_string()),
+            Err(_) => Msg::Trouble(error.clone()),
         }
     }
 }
@@ -275,7 +278,7 @@ pub fn answer(desk: &Desk, outbox: Option<&dyn OutboxDesk>, ask: &Ask) -> Msg {
     match ask {
         Ask::Lines(serial, browse, part) => {
             let lines = desk.lines(browse, part, limits::WINDOW_ROWS);
-            said(lines.map(|lines| Answer::Lines(*serial, lines)))
+            said(lines.map(|lines| Answer::Lines(*serial, Box::new(lines))))
         }
         Ask::Detail(guid) => {
             said(desk.detail(guid).map(|shown| Answer::Shown(guid.clone(), shown)))
@@ -303,7 +306,7 @@ pub fn answer(desk: &Desk, outbox: Option<&dyn OutboxDesk>, ask: &Ask) -> Msg {
         Ask::Reveal(guid) => noted(desk.reveal(guid), Answer::Revealed(guid.clone())),
         Ask::Export(what) => match write_export(desk, what) {
             Ok((rows, path)) => Msg::Answer(Answer::Exported(rows, path)),
-            Err(why) => warning(why),
+            Err(why) => Msg::Refused(why),
         },
         Ask::Outbox | Ask::OutboxPlan(_) => answer_outbox(outbox, ask),
     }
@@ -312,30 +315,26 @@ pub fn answer(desk: &Desk, outbox: Option<&dyn OutboxDesk>, ask: &Ask) -> Msg {
 fn said(answer: Result<Answer, LedgerError>) -> Msg {
     match answer {
         Ok(answer) => Msg::Answer(answer),
-        Err(error) => Msg::Trouble(error.to_string()),
+        Err(error) => Msg::Trouble(error),
     }
-}
-
-fn warning(text: String) -> Msg {
-    Msg::Say(Said { text, warning: true })
 }
 
 /// A note that failed is no trouble of the whole screen: it is said, and may be tried again.
 fn noted(noted: Result<Noted, LedgerError>, answer: Answer) -> Msg {
     match noted {
         Ok(Noted::Written) => Msg::Answer(answer),
-        Ok(Noted::Gone) => warning("the row is gone: nothing was written".to_owned()),
-        Err(error) => warning(format!("nothing was written: {error}")),
+        Ok(Noted::Gone) => Msg::Refused(Refused::Gone),
+        Err(error) => Msg::Refused(Refused::Ledger(error)),
     }
 }
 
 fn answer_outbox(outbox: Option<&dyn OutboxDesk>, ask: &Ask) -> Msg {
-    let Some(outbox) = outbox else { return warning("there is no outbox".to_owned()) };
+    let Some(outbox) = outbox else { return Msg::Refused(Refused::NoOutbox) };
     let answer = match ask {
         Ask::OutboxPlan(serial) => outbox.batch().map(|batch| Answer::OutboxPlan(*serial, batch)),
         _ => outbox.look().map(|outbox| Answer::Outbox(Box::new(outbox))),
     };
-    answer.map_or_else(warning, Msg::Answer)
+    answer.map_or_else(|why| Msg::Refused(Refused::Outbox(why)), Msg::Answer)
 }
 
 fn supersedes(later: &Ask, ask: &Ask) -> bool {
@@ -362,8 +361,8 @@ fn meaning(desk: &Desk, word: &str) -> Result<Meaning, LedgerError> {
 }
 
 /// Writes a file that did not exist, readable by its owner alone.
-fn write_export(desk: &Desk, what: &Export) -> Result<(usize, String), String> {
-    let failed = |error: LedgerError| format!("nothing was written: {error}");
+fn write_export(desk: &Desk, what: &Export) -> Result<(usize, String), Refused> {
+    let failed = Refused::Ledger;
     let (name, text, rows) = match what {
         Export::Csv(browse, marks) => {
             let lines = export_lines(desk, browse, marks).map_err(failed)?;
@@ -382,14 +381,14 @@ fn write_export(desk: &Desk, what: &Export) -> Result<(usize, String), String> {
             Shown::Row(detail) => {
                 ("row.json", format!("{:#}\n", export::row_json(&detail, *revealed)), 1)
             }
-            Shown::Purged(_) | Shown::Nothing => return Err("there is no such row".to_owned()),
+            Shown::Purged(_) | Shown::Nothing => return Err(Refused::NoRow),
         },
         Export::Trail(lines) => ("history.csv", export::trail_csv(lines), lines.len()),
         Export::Report(run) => ("run.csv", export::report_csv(run), run.told.len()),
     };
     let stamp = desk.clock.now().format("%Y%m%d-%H%M%S");
     let path = format!("oncegate-{stamp}-{name}");
-    write_new(&path, &text).map_err(|error| format!("{path}: {error}"))?;
+    write_new(&path, &text).map_err(|error| Refused::File(path.clone(), error.to_string()))?;
     Ok((rows, path))
 }
 

@@ -13,7 +13,7 @@ use super::orphans::holds_nothing;
 use super::purge::Purge;
 use super::reprocess::{self, Reprocess};
 use super::resolve::{self, Resolve};
-use super::{Operator, Planned, Step, Stop};
+use super::{Operator, Planned, Reason, Step, Stop};
 use crate::clock::Clock;
 use crate::code::Code;
 use crate::core_api::Core;
@@ -21,7 +21,7 @@ use crate::guid::Guid;
 use crate::ledger::owner::{LockFiles, OwnerLock};
 use crate::ledger::survey::{Browse, Noted, Part, Survey, Told, Window};
 use crate::ledger::{
-    Cause, Found, HistoryLine, LedgerError, OwnerId, Query, Row, Trail, ledger_time,
+    Cause, Counts, Found, HistoryLine, LedgerError, OwnerId, Query, Row, Trail, ledger_time,
     parse_ledger_time,
 };
 use crate::state::State;
@@ -125,6 +125,8 @@ pub struct Lines {
     pub total: u64,
     /// How many stand before the first of these.
     pub before: u64,
+    /// The rows of each state, of the same moment.
+    pub counts: Counts,
 }
 
 /// Everything about one row.
@@ -207,8 +209,8 @@ pub struct RowTold {
     pub guid: Guid,
     /// What became of it.
     pub became: Became,
-    /// Why, in the engine's words.
-    pub reason: String,
+    /// Why.
+    pub reason: Reason,
 }
 
 /// What the operator has set.
@@ -273,9 +275,9 @@ impl Desk {
         part: &Part,
         rows_max: usize,
     ) -> Result<Lines, LedgerError> {
-        let Window { rows, total, before } = self.ledger.window(browse, part, rows_max)?;
+        let Window { rows, total, before, counts } = self.ledger.window(browse, part, rows_max)?;
         let rows = rows.into_iter().map(|told| self.line(told)).collect();
-        Ok(Lines { rows, total, before })
+        Ok(Lines { rows, total, before, counts })
     }
 
     fn line(&self, Told { row, seen }: Told) -> Line {
@@ -487,13 +489,13 @@ impl Desk {
             purge.run(Some(&guids), stop, &mut |step| {
                 gone.insert(step.guid.clone());
                 let became = Became::Done;
-                tell(RowTold { guid: step.guid.clone(), became, reason: "deleted".to_owned() });
+                tell(RowTold { guid: step.guid.clone(), became, reason: Reason::Deleted });
             })
         });
         let why = match ended {
-            Some(Err(error)) => format!("not deleted: {error}"),
-            Some(Ok(_)) if stop.asked() => "not tried: stopped".to_owned(),
-            Some(Ok(_)) | None => "changed or gone meanwhile".to_owned(),
+            Some(Err(error)) => Reason::NotDeleted(error),
+            Some(Ok(_)) if stop.asked() => Reason::NotTried,
+            Some(Ok(_)) | None => Reason::ChangedOrGone,
         };
         for guid in guids.into_iter().filter(|guid| !gone.contains(guid)) {
             tell(RowTold { guid, became: Became::Skipped, reason: why.clone() });
@@ -589,10 +591,8 @@ fn sent(step: &Step<reprocess::Result>) -> RowTold {
 }
 
 /// Resolve counts rows that it did not ask about as left; a person wants to know which were never asked about.
-fn is_skip(reason: &str) -> bool {
-    ["changed meanwhile", "not asked", "the row is gone", "too young"]
-        .iter()
-        .any(|word| reason.starts_with(word))
+fn is_skip(reason: &Reason) -> bool {
+    matches!(reason, Reason::Changed(..) | Reason::NotAsked | Reason::Gone | Reason::TooYoung(_))
 }
 
 /// Seconds since a time of the ledger; none if another program wrote something else there.

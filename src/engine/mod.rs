@@ -16,10 +16,13 @@ pub mod desk;
 pub mod gate;
 pub mod orphans;
 pub mod purge;
+pub mod reason;
 pub mod relay;
 pub mod reprocess;
 pub mod resolve;
 pub mod view;
+
+pub use reason::Reason;
 
 /// Asks a routine to stop after the row in hand. Clones share one wish.
 #[derive(Clone, Debug, Default)]
@@ -76,8 +79,8 @@ pub struct Step<R> {
     pub guid: Guid,
     /// What it counts as.
     pub result: R,
-    /// Why, in words.
-    pub reason: String,
+    /// Why.
+    pub reason: Reason,
 }
 
 /// Is told of each row as it is finished.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use chrono::TimeDelta;
 
 use super::age::Ages;
-use super::{Operator, Progress, Step, Stop};
+use super::{Operator, Progress, Reason, Step, Stop};
 use crate::clock::Clock;
 use crate::guid::Guid;
 use crate::ledger::{Cause, Found, Ledger, LedgerError, Purge as Batch, ledger_time};
@@ -123,6 +123,6 @@ impl Purge<'_> {
 
 fn report(guids: &[Guid], progress: &mut dyn FnMut(&Step<Deleted>)) {
     for guid in guids {
-        progress(&Step { guid: guid.clone(), result: Deleted, reason: String::new() });
+        progress(&Step { guid: guid.clone(), result: Deleted, reason: Reason::Deleted });
     }
 }

@@ -4,8 +4,7 @@
 //! once, then recorded by the relay's rules.
 
 use super::relay::record_of;
-use super::resolve::changed;
-use super::{Operator, Planned, Progress, Step, Stop};
+use super::{Operator, Planned, Progress, Reason, Step, Stop};
 use crate::clock::Clock;
 use crate::code::Code;
 use crate::core_api::{Core, Transfer};
@@ -82,11 +81,11 @@ impl Reprocess<'_> {
         for planned in plan {
             let unreachable = failures >= limits::REPROCESS_FAILURES_MAX && !self.keep_going;
             let (result, reason) = if unreachable {
-                (Result::Skipped, "not tried: the core can't be reached".to_owned())
+                (Result::Skipped, Reason::Unreachable)
             } else if stop.asked() {
-                (Result::Skipped, "not tried: stopped".to_owned())
+                (Result::Skipped, Reason::NotTried)
             } else {
-                self.send(planned).unwrap_or_else(|error| (Result::Skipped, error.to_string()))
+                self.send(planned).unwrap_or_else(|error| (Result::Skipped, Reason::Ledger(error)))
             };
             match result {
                 Result::Done => summary.done += 1,
@@ -105,16 +104,16 @@ impl Reprocess<'_> {
     }
 
     /// An error means: not claimed, nothing was sent.
-    fn send(&self, planned: &Planned) -> std::result::Result<(Result, String), LedgerError> {
-        let skipped = |why: String| Ok((Result::Skipped, why));
+    fn send(&self, planned: &Planned) -> std::result::Result<(Result, Reason), LedgerError> {
+        let skipped = |why: Reason| Ok((Result::Skipped, why));
         let row = match self.ledger.find(&planned.guid)? {
             Found::Row(row) => row,
-            Found::Nothing | Found::Purged => return skipped("the row is gone".to_owned()),
+            Found::Nothing | Found::Purged => return skipped(Reason::Gone),
         };
         let request = match self.layout.decode_request(&row.request) {
             Ok(request) if request.guid() == &planned.guid => request,
-            Ok(_) => return skipped("the stored request has another GUID".to_owned()),
-            Err(error) => return skipped(format!("the stored request can't be read: {error}")),
+            Ok(_) => return skipped(Reason::OtherGuid),
+            Err(error) => return skipped(Reason::Unreadable(error.to_string())),
         };
         let claim = ClaimFailed {
             guid: planned.guid.clone(),
@@ -128,36 +127,34 @@ impl Reprocess<'_> {
         }
     }
 
-    fn why_lost(&self, guid: &Guid) -> std::result::Result<String, LedgerError> {
+    fn why_lost(&self, guid: &Guid) -> std::result::Result<Reason, LedgerError> {
         Ok(match self.ledger.find(guid)? {
-            Found::Row(row) => changed(&row),
-            Found::Nothing | Found::Purged => "the row is gone".to_owned(),
+            Found::Row(row) => Reason::changed(&row),
+            Found::Nothing | Found::Purged => Reason::Gone,
         })
     }
 
-    fn call(&self, request: &Request, attempt: Attempt) -> (Result, String) {
+    fn call(&self, request: &Request, attempt: Attempt) -> (Result, Reason) {
         let outcome = self.core.transfer(request);
         let told = tell(&outcome);
         let trail = self.operator.trail(Cause::Reprocess);
         let record = record_of(self.layout, request, attempt, outcome, self.clock.now(), trail);
         match self.ledger.record(&record) {
             Ok(Recorded::Written) => told,
-            Ok(Recorded::Stale(row)) => (stands(&row), changed(&row)),
-            Ok(Recorded::Gone) => (Result::Unknown, "sent, and the row is gone".to_owned()),
+            Ok(Recorded::Stale(row)) => (stands(&row), Reason::changed(&row)),
+            Ok(Recorded::Gone) => (Result::Unknown, Reason::SentAndGone),
             // The owner's lock goes with this process; the sweep turns the row into UNKNOWN.
-            Err(error) => {
-                (Result::Unknown, format!("sent, and the result could not be recorded: {error}"))
-            }
+            Err(error) => (Result::Unknown, Reason::NotRecorded(error)),
         }
     }
 }
 
-fn tell(outcome: &Transfer) -> (Result, String) {
+fn tell(outcome: &Transfer) -> (Result, Reason) {
     match outcome {
-        Transfer::Done(_) => (Result::Done, "done".to_owned()),
-        Transfer::Refused(code) => (Result::Done, format!("refused by the core: {code}")),
-        Transfer::NotSent(seen) => (Result::Failed, seen.0.clone()),
-        Transfer::Unknown(seen) => (Result::Unknown, seen.0.clone()),
+        Transfer::Done(_) => (Result::Done, Reason::Done),
+        Transfer::Refused(code) => (Result::Done, Reason::Refused(*code)),
+        Transfer::NotSent(seen) => (Result::Failed, Reason::Seen(seen.0.clone())),
+        Transfer::Unknown(seen) => (Result::Unknown, Reason::Seen(seen.0.clone())),
     }
 }
 

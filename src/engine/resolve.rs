@@ -6,7 +6,7 @@
 use chrono::TimeDelta;
 
 use super::age::Ages;
-use super::{Operator, Planned, Progress, Step, Stop};
+use super::{Operator, Planned, Progress, Reason, Step, Stop};
 use crate::clock::Clock;
 use crate::code::Code;
 use crate::core_api::{Core, Inquiry, Seen};
@@ -71,9 +71,9 @@ impl Resolve<'_> {
         let mut summary = Summary { examined: plan.len() as u64, ..Summary::default() };
         for planned in plan {
             let (result, reason) = if stop.asked() {
-                (Result::Left, "not asked: stopped".to_owned())
+                (Result::Left, Reason::NotAsked)
             } else {
-                self.ask(planned).unwrap_or_else(|error| (Result::Left, error.to_string()))
+                self.ask(planned).unwrap_or_else(|error| (Result::Left, Reason::Ledger(error)))
             };
             match result {
                 Result::Done => summary.done += 1,
@@ -85,12 +85,10 @@ impl Resolve<'_> {
         summary
     }
 
-    fn ask(&self, planned: &Planned) -> std::result::Result<(Result, String), LedgerError> {
+    fn ask(&self, planned: &Planned) -> std::result::Result<(Result, Reason), LedgerError> {
         let row = match self.ledger.find(&planned.guid)? {
             Found::Row(row) => row,
-            Found::Nothing | Found::Purged => {
-                return Ok((Result::Left, "the row is gone".to_owned()));
-            }
+            Found::Nothing | Found::Purged => return Ok((Result::Left, Reason::Gone)),
         };
         if let Some(why) = self.not_due(planned, &row)? {
             return Ok((Result::Left, why));
@@ -98,21 +96,21 @@ impl Resolve<'_> {
         let request = match self.layout.decode_request(&row.request) {
             Ok(request) => request,
             Err(error) => {
-                return Ok((Result::Left, format!("the stored request can't be read: {error}")));
+                return Ok((Result::Left, Reason::Unreadable(error.to_string())));
             }
         };
         let at = self.clock.now();
-        let (settled, response, seen) = match self.core.inquire(&request) {
+        let (settled, response, reason) = match self.core.inquire(&request) {
             Inquiry::Known(body) => {
-                (Settled::Known, self.layout.done_reply(&request, &body, at), "the core has it")
+                (Settled::Known, self.layout.done_reply(&request, &body, at), Reason::Known)
             }
             Inquiry::Absent => {
                 let reply = self.layout.error_reply(&request, Code::NotSent, at);
-                (Settled::Absent, reply, "the core does not have it")
+                (Settled::Absent, reply, Reason::Absent)
             }
-            Inquiry::NoAnswer(Seen(seen)) => return Ok((Result::Left, seen)),
+            Inquiry::NoAnswer(Seen(seen)) => return Ok((Result::Left, Reason::Seen(seen))),
         };
-        let trail = self.operator.trail(Cause::Resolve).seen(seen);
+        let trail = self.operator.trail(Cause::Resolve).seen(reason.to_string());
         let settle = Settle {
             guid: row.guid.clone(),
             attempt: row.attempt,
@@ -121,10 +119,10 @@ impl Resolve<'_> {
             trail,
         };
         Ok(match (self.ledger.settle(&settle)?, settled) {
-            (Recorded::Written, Settled::Known) => (Result::Done, seen.to_owned()),
-            (Recorded::Written, Settled::Absent) => (Result::Failed, seen.to_owned()),
-            (Recorded::Stale(row), _) => (Result::Left, changed(&row)),
-            (Recorded::Gone, _) => (Result::Left, "the row is gone".to_owned()),
+            (Recorded::Written, Settled::Known) => (Result::Done, reason),
+            (Recorded::Written, Settled::Absent) => (Result::Failed, reason),
+            (Recorded::Stale(row), _) => (Result::Left, Reason::changed(&row)),
+            (Recorded::Gone, _) => (Result::Left, Reason::Gone),
         })
     }
 
@@ -133,22 +131,17 @@ impl Resolve<'_> {
         &self,
         planned: &Planned,
         row: &Row,
-    ) -> std::result::Result<Option<String>, LedgerError> {
+    ) -> std::result::Result<Option<Reason>, LedgerError> {
         if row.state != State::Unknown || row.attempt != planned.attempt {
-            return Ok(Some(changed(row)));
+            return Ok(Some(Reason::changed(row)));
         }
         let ages = self.ages()?;
         let due = row.updated_at <= ledger_time(ages.now() - self.min_age)
             && ages.reached(&row.updated_at, self.min_age);
-        Ok((!due).then(|| format!("too young: changed at {} UTC", row.updated_at)))
+        Ok((!due).then(|| Reason::TooYoung(row.updated_at.clone())))
     }
 
     fn ages(&self) -> std::result::Result<Ages, LedgerError> {
         Ages::look(self.ledger, self.clock, &self.operator.who)
     }
-}
-
-/// Why a row that the plan named is left alone.
-pub(super) fn changed(row: &Row) -> String {
-    format!("changed meanwhile: {}, attempt {}", row.state, row.attempt)
 }

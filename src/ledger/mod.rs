@@ -464,6 +464,18 @@ pub struct Counts {
     pub oldest: [Option<String>; State::ALL.len()],
 }
 
+impl Counts {
+    /// How many rows are in this state.
+    #[must_use]
+    pub fn of(&self, state: State) -> u64 {
+        State::ALL
+            .into_iter()
+            .zip(self.rows)
+            .find(|(other, _)| *other == state)
+            .map_or(0, |(_, n)| n)
+    }
+}
+
 /// Why the ledger did not do it. Nothing was changed unless the text says that this is not known.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LedgerError {

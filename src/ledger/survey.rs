@@ -107,9 +107,13 @@ impl Browse {
     /// Whether every row in `state` is one of them.
     #[must_use]
     pub fn is_whole(&self, state: State) -> bool {
-        self.until_of(state).is_none()
-            && self.since.is_none()
-            && self.guid_prefix.is_none()
+        self.until_of(state).is_none() && self.since.is_none() && self.has_no_words()
+    }
+
+    /// Whether rows are told apart by state and age alone.
+    #[must_use]
+    pub fn has_no_words(&self) -> bool {
+        self.guid_prefix.is_none()
             && self.tx_prefix.is_none()
             && self.code.is_none()
             && self.seen.is_none()
@@ -167,6 +171,8 @@ pub struct Window {
     pub total: u64,
     /// How many of them stand before the first one here.
     pub before: u64,
+    /// The rows of each state, of the same moment.
+    pub counts: Counts,
 }
 
 /// Which lines of the history are looked at: newest first.

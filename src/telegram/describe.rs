@@ -19,6 +19,45 @@ pub enum Part {
     Rest,
 }
 
+/// Why a field's bytes say nothing; in words that show no byte.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoText {
+    /// The telegram ends too soon.
+    #[error("{is} of its {should} bytes are there")]
+    CutShort {
+        /// Bytes that are there.
+        is: usize,
+        /// Bytes by the layout.
+        should: usize,
+    },
+    /// Nobody looks at it, and it is no text.
+    #[error("filler, kept as it is")]
+    Filler,
+    /// A number that is not set.
+    #[error("blank")]
+    Blank,
+    /// A number that is none.
+    #[error("not digits")]
+    NotDigits,
+    /// No text in the field's encoding, from this byte of the field on.
+    #[error("no {encoding} text at byte {at}")]
+    NotText {
+        /// How it should be written.
+        encoding: Encoding,
+        /// The first byte that is not.
+        at: usize,
+    },
+    /// Something else than the layout's constant.
+    #[error("not the layout's constant")]
+    NotTheConstant,
+    /// Something else than the layout's end mark.
+    #[error("not the layout's end mark")]
+    NotTheEndMark,
+    /// Bytes that belong to no field.
+    #[error("no field of this layout")]
+    NoField,
+}
+
 /// A field as people see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DescribedField {
@@ -36,8 +75,8 @@ pub struct DescribedField {
     pub length: usize,
     /// The bytes that are there: fewer than `length` where the telegram ends too soon.
     pub bytes: Vec<u8>,
-    /// What they say, padding trimmed; or why they say nothing, in words that show no byte.
-    pub text: Result<String, String>,
+    /// What they say, padding trimmed; or why they say nothing.
+    pub text: Result<String, NoText>,
     /// To be masked: bytes and text.
     pub sensitive: bool,
     /// What it means to the relay.
@@ -99,9 +138,9 @@ fn describe_record(part: Part, fields: &[Field], telegram: &[u8]) -> Vec<Describ
         .collect()
 }
 
-fn describe_text(field: &Field, bytes: &[u8]) -> Result<String, String> {
+fn describe_text(field: &Field, bytes: &[u8]) -> Result<String, NoText> {
     if bytes.len() < field.span.length {
-        return Err(format!("{} of its {} bytes are there", bytes.len(), field.span.length));
+        return Err(NoText::CutShort { is: bytes.len(), should: field.span.length });
     }
     match field.decode(bytes) {
         Ok(Decoded::Text(text)) => Ok(text),
@@ -109,21 +148,21 @@ fn describe_text(field: &Field, bytes: &[u8]) -> Result<String, String> {
         Ok(Decoded::NoNumber) => Ok(String::new()),
         Ok(Decoded::Filler) => match field.encoding.decode(bytes) {
             Ok(text) => Ok(field.encoding.trim_padding(&text).to_owned()),
-            Err(_) => Err("filler, kept as it is".to_owned()),
+            Err(_) => Err(NoText::Filler),
         },
         // A number in a reply's header or body may be blank before it is set; that is no news.
-        Err(BadBytes::Digits) if bytes.iter().all(|b| *b == b' ') => Err("blank".to_owned()),
-        Err(BadBytes::Digits) => Err("not digits".to_owned()),
-        Err(BadBytes::Text(bad)) => Err(format!("no {} text at byte {}", bad.encoding, bad.at)),
-        Err(BadBytes::Const) => Err("not the layout's constant".to_owned()),
+        Err(BadBytes::Digits) if bytes.iter().all(|b| *b == b' ') => Err(NoText::Blank),
+        Err(BadBytes::Digits) => Err(NoText::NotDigits),
+        Err(BadBytes::Text(bad)) => Err(NoText::NotText { encoding: bad.encoding, at: bad.at }),
+        Err(BadBytes::Const) => Err(NoText::NotTheConstant),
     }
 }
 
 fn describe_end(layout: &Inner, mark: Span, telegram: &[u8]) -> DescribedField {
     let bytes = mark.present(telegram);
     let right = bytes == layout.framing.end;
-    let wrong = || "not the layout's end mark".to_owned();
-    let text = if right { Ok(String::from_utf8_lossy(bytes).into_owned()) } else { Err(wrong()) };
+    let said = || String::from_utf8_lossy(bytes).into_owned();
+    let text = if right { Ok(said()) } else { Err(NoText::NotTheEndMark) };
     DescribedField {
         name: "end".to_owned(),
         part: Part::End,
@@ -148,7 +187,7 @@ fn describe_rest(layout: &Inner, at: usize, telegram: &[u8]) -> DescribedField {
         offset: at,
         length: bytes.len(),
         bytes,
-        text: Err("no field of this layout".to_owned()),
+        text: Err(NoText::NoField),
         sensitive: true,
         role: None,
     }

@@ -18,7 +18,7 @@ mod reply;
 mod request;
 
 pub use compose::EncodeError;
-pub use describe::{DescribedField, Part};
+pub use describe::{DescribedField, NoText, Part};
 pub use encoding::{Encoding, Undecodable};
 pub use field::{FieldType, Role, Unfit};
 pub use file::LayoutError;

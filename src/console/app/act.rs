@@ -19,19 +19,33 @@ use crate::ledger::survey::{Column, Part};
 use crate::limits;
 use crate::state::State;
 
-/// What the menu of states offers, in order; the first one is the default.
-pub const STATE_MENU: [Option<State>; 7] = [
-    None,
-    Some(State::Unknown),
-    Some(State::Failed),
-    Some(State::Sent),
-    Some(State::Received),
-    Some(State::Done),
-    None,
+/// What the menu of states offers, in order, between "what is stuck" and "every state".
+const STATE_MENU: [State; 5] =
+    [State::Unknown, State::Failed, State::Sent, State::Received, State::Done];
+
+/// What the menu of ages offers, in order, after "any age": the bounds of the overview's classes, and the last hour.
+const AGE_MENU: [AgeChoice; 6] = [
+    AgeChoice::Older(60),
+    AgeChoice::Older(300),
+    AgeChoice::Older(1_800),
+    AgeChoice::Older(7_200),
+    AgeChoice::Older(86_400),
+    AgeChoice::Younger(3_600),
 ];
+
+/// An age, in seconds.
+#[derive(Clone, Copy)]
+enum AgeChoice {
+    Older(i64),
+    Younger(i64),
+}
 
 /// Commands beside the table's names.
 const COMMANDS: [&str; 4] = ["goto ", "theme ", "lang ", "filter "];
+
+fn owned(lines: &[&str]) -> Vec<String> {
+    lines.iter().map(|line| (*line).to_owned()).collect()
+}
 
 /// The only command that begins so, or what all of them share.
 pub(super) fn completed(text: &str) -> Option<String> {
@@ -76,7 +90,7 @@ impl App {
             Action::Command => self.prompt(PromptKind::Command),
             Action::NextMatch => self.match_by(1),
             Action::PreviousMatch => self.match_by(-1),
-            Action::FilterMenu => self.menu(MenuKind::Filter),
+            Action::FilterMenu => self.menu(MenuKind::States),
             Action::Sort => self.sort(),
             Action::Reverse => {
                 self.list.descending = !self.list.descending;
@@ -161,7 +175,10 @@ impl App {
         let moved =
             |at: usize, count: usize| at.saturating_add_signed(by).min(count.saturating_sub(1));
         match self.tab {
-            Tab::Overview => self.overview_at = moved(self.overview_at, self.overview_lines()),
+            Tab::Overview => {
+                let lines = self.overview_blocks().iter().sum();
+                self.overview_at = moved(self.overview_at, lines);
+            }
             Tab::Ledger if self.looking.open => self.move_in_row(by),
             Tab::Ledger => return self.move_in_list(by),
             Tab::Runs => {
@@ -177,16 +194,15 @@ impl App {
         Vec::new()
     }
 
-    fn move_in_list(&mut self, by: isize) -> Vec<Effect> {
+    pub(super) fn move_in_list(&mut self, by: isize) -> Vec<Effect> {
         let page = self.page();
         let before = self.list.cursor.clone();
-        let at = self.list.at().unwrap_or(0).saturating_add_signed(by);
-        self.list.go(at, page);
-        if self.list.cursor == before {
-            return Vec::new();
-        }
-        let mut effects = self.look_at_cursor();
+        self.list.move_by(by, page);
+        let mut effects =
+            if self.list.cursor == before { Vec::new() } else { self.look_at_cursor() };
         if self.list.wants_more(page) && self.list.asked.is_none() {
+            // The rows beyond are no news: they come in where there are marks, too.
+            self.list.by_hand = true;
             effects.extend(self.ask_lines());
         }
         effects
@@ -204,6 +220,7 @@ impl App {
                     return self.look_at_cursor();
                 }
                 (self.list.cursor, self.list.spot, self.list.top) = (None, None, 0);
+                self.list.owed = 0;
                 self.ask_end(last)
             }
             _ => self.move_by(if last { isize::MAX / 2 } else { isize::MIN / 2 }),
@@ -235,6 +252,9 @@ impl App {
     }
 
     fn pane(&mut self, by: usize) -> Vec<Effect> {
+        if self.tab == Tab::Overview {
+            self.overview_block(by);
+        }
         if self.tab != Tab::Ledger {
             return Vec::new();
         }
@@ -281,7 +301,8 @@ impl App {
 
     fn move_in_row(&mut self, by: isize) {
         if self.looking.pane == Pane::Facts {
-            self.looking.top = self.looking.top.saturating_add_signed(by).min(500);
+            let most = crate::console::view::detail::facts_top_max(self);
+            self.looking.top = self.looking.top.saturating_add_signed(by).min(most);
             return;
         }
         let last = self.fields().len().saturating_sub(1);
@@ -335,27 +356,57 @@ impl App {
         }
     }
 
-    /// How many lines of the overview can have the cursor: the states, then the reasons.
+    /// How many lines each block of the overview has that can have the cursor: states, reasons, last runs.
     #[must_use]
-    pub fn overview_lines(&self) -> usize {
-        State::ALL.len() + self.numbers.as_ref().map_or(0, |(numbers, _)| numbers.reasons.len())
+    pub fn overview_blocks(&self) -> [usize; 3] {
+        let numbers = self.numbers.as_ref().map(|(numbers, _)| numbers);
+        let reasons = numbers.map_or(0, |numbers| numbers.reasons.len());
+        [State::ALL.len(), reasons, numbers.map_or(0, |numbers| numbers.last_lines.len())]
+    }
+
+    /// The block that has the cursor, and its place there.
+    #[must_use]
+    pub fn overview_place(&self) -> (usize, usize) {
+        let mut at = self.overview_at;
+        for (block, lines) in self.overview_blocks().into_iter().enumerate() {
+            match at.checked_sub(lines) {
+                None => return (block, at),
+                Some(rest) => at = rest,
+            }
+        }
+        (0, 0)
+    }
+
+    /// Goes to the first line of another block; blocks without a line are passed over.
+    fn overview_block(&mut self, by: usize) {
+        let blocks = self.overview_blocks();
+        let mut block = self.overview_place().0;
+        loop {
+            block = (block + by) % blocks.len();
+            if blocks[block] > 0 {
+                break;
+            }
+        }
+        self.overview_at = blocks[..block].iter().sum();
     }
 
     fn open_overview_line(&mut self) -> Vec<Effect> {
-        let at = self.overview_at;
-        let filter = if let Some(state) = State::ALL.get(at) {
-            Filter::of(*state)
-        } else {
-            let reasons = self.numbers.as_ref().map(|(numbers, _)| &numbers.reasons);
-            let reason = reasons.and_then(|reasons| reasons.get(at - State::ALL.len()));
-            let Some(reason) = reason else { return Vec::new() };
-            Filter {
+        let (block, at) = self.overview_place();
+        let numbers = self.numbers.as_ref().map(|(numbers, _)| numbers);
+        let filter = match (block, numbers) {
+            (0, _) => State::ALL.get(at).map(|state| Filter::of(*state)),
+            (1, Some(numbers)) => numbers.reasons.get(at).map(|reason| Filter {
                 states: vec![(State::Unknown, None), (State::Failed, None)],
                 reason: Some(reason.seen.clone()),
                 ..Filter::everything()
+            }),
+            (_, Some(numbers)) => {
+                let guid = numbers.last_lines.get(at).map(|line| line.guid.clone());
+                return guid.map_or(Vec::new(), |guid| self.open(guid));
             }
+            (_, None) => None,
         };
-        self.set_filter(filter)
+        filter.map_or(Vec::new(), |filter| self.set_filter(filter))
     }
 
     fn set_filter(&mut self, filter: Filter) -> Vec<Effect> {
@@ -522,37 +573,67 @@ impl App {
         Vec::new()
     }
 
-    fn menu(&mut self, kind: MenuKind) -> Vec<Effect> {
+    pub(super) fn menu(&mut self, kind: MenuKind) -> Vec<Effect> {
         let words = self.words();
-        let lines = match (kind, self.tab) {
-            (MenuKind::Filter, _) => STATE_MENU
-                .iter()
-                .enumerate()
-                .map(|(at, state)| match state {
-                    Some(state) => format!("{state} {}", words.state(*state)).trim().to_owned(),
-                    None if at == 0 => words.stuck.to_owned(),
-                    None => words.every_state.to_owned(),
-                })
-                .collect(),
-            (MenuKind::Export, Tab::Ledger) => vec![
-                words.export_csv.to_owned(),
-                words.export_json.to_owned(),
-                words.export_bundle.to_owned(),
-            ],
-            (MenuKind::Export, Tab::Runs) => vec![words.export_report.to_owned()],
-            (MenuKind::Export, _) => vec![words.export_trail.to_owned()],
+        let (lines, at) = match (kind, self.tab) {
+            (MenuKind::States, _) => self.state_menu(),
+            (MenuKind::Ages, _) => self.age_menu(),
+            (MenuKind::Export, Tab::Ledger) => {
+                (owned(&[words.export_csv, words.export_json, words.export_bundle]), 0)
+            }
+            (MenuKind::Export, Tab::Runs) => (owned(&[words.export_report]), 0),
+            (MenuKind::Export, _) => (owned(&[words.export_trail]), 0),
         };
-        self.mode = Mode::Choosing(Menu { kind, lines, at: 0 });
+        self.mode = Mode::Choosing(Menu { kind, lines, at });
         Vec::new()
     }
 
+    /// The states, and which of them the list shows now.
+    fn state_menu(&self) -> (Vec<String>, usize) {
+        let words = self.words();
+        let mut lines = vec![words.stuck.to_owned()];
+        lines.extend(STATE_MENU.iter().map(|state| format!("{state} {}", words.state(*state))));
+        lines.push(words.every_state.to_owned());
+        let shown = &self.list.filter.states;
+        let one = STATE_MENU.iter().position(|state| Filter::of(*state).states == *shown);
+        let all = (Filter::everything().states == *shown).then_some(STATE_MENU.len());
+        let at = one.or(all).map_or(0, |at| at + 1);
+        (lines, at)
+    }
+
+    /// The ages, and which of them the list shows now.
+    fn age_menu(&self) -> (Vec<String>, usize) {
+        let words = self.words();
+        let mut lines = vec![words.any_age.to_owned()];
+        lines.extend(AGE_MENU.iter().map(|choice| match choice {
+            AgeChoice::Older(s) => fill(words.older_than, &[&filter::span(*s)]),
+            AgeChoice::Younger(s) => fill(words.younger_than, &[&filter::span(*s)]),
+        }));
+        let filter = &self.list.filter;
+        let at = AGE_MENU.iter().position(|choice| match choice {
+            AgeChoice::Older(s) => filter.older_s == Some(*s),
+            AgeChoice::Younger(s) => filter.younger_s == Some(*s),
+        });
+        (lines, at.map_or(0, |at| at + 1))
+    }
+
+    /// What is stuck is what the console opened on; every other choice keeps the words and the age that were given.
     pub(super) fn choose_states(&mut self, at: usize) -> Vec<Effect> {
-        let filter = match STATE_MENU.get(at).copied().flatten() {
-            Some(state) => Filter::of(state),
-            None if at == 0 => Filter::default(),
-            None => Filter::everything(),
+        let states = match at.checked_sub(1) {
+            None => return self.set_filter(Filter::default()),
+            Some(at) => STATE_MENU.get(at).map_or(Filter::everything(), |s| Filter::of(*s)).states,
         };
-        self.set_filter(filter)
+        self.set_filter(Filter { states, ..self.list.filter.clone() })
+    }
+
+    pub(super) fn choose_age(&mut self, at: usize) -> Vec<Effect> {
+        let choice = at.checked_sub(1).and_then(|at| AGE_MENU.get(at));
+        let (older_s, younger_s) = match choice {
+            None => (None, None),
+            Some(AgeChoice::Older(s)) => (Some(*s), None),
+            Some(AgeChoice::Younger(s)) => (None, Some(*s)),
+        };
+        self.set_filter(Filter { older_s, younger_s, ..self.list.filter.clone() })
     }
 
     pub(super) fn export(&mut self, at: usize) -> Vec<Effect> {
@@ -584,16 +665,24 @@ impl App {
 
     fn mark(&mut self) -> Vec<Effect> {
         let Some(guid) = self.list.cursor.clone() else { return Vec::new() };
-        if self.list.end_range() {
-            return Vec::new();
+        if self.list.range.is_some() {
+            return self.range();
         }
         self.list.toggle(guid);
         self.move_in_list(1)
     }
 
+    /// Begins a range or ends it. What lies between is known only among the loaded rows: a range that began elsewhere is not
+    /// guessed at.
     fn range(&mut self) -> Vec<Effect> {
-        if !self.list.end_range() {
-            self.list.range = self.list.cursor.clone();
+        let was_begun = self.list.range.is_some();
+        if self.list.end_range() {
+            return Vec::new();
+        }
+        self.list.range = self.list.cursor.clone();
+        if was_begun {
+            self.warn(self.words().range_too_far);
+        } else {
             self.say(self.words().range_begun);
         }
         Vec::new()

@@ -63,7 +63,7 @@ pub struct Confirm {
     pub count: Edit,
     /// When it was first drawn; until then no key counts.
     pub drawn_at: Option<Duration>,
-    /// The first row shown.
+    /// The first line shown.
     pub top: usize,
 }
 
@@ -122,9 +122,9 @@ impl Confirm {
             Code::Tab | Code::BackTab if self.rows() == 0 => {}
             Code::Tab => self.focus = self.focus.moved(1),
             Code::BackTab => self.focus = self.focus.moved(Focus::ALL.len() - 1),
-            Code::Down => self.top = (self.top + 1).min(self.rows().saturating_sub(1)),
+            Code::Down => self.top += 1,
             Code::Up => self.top = self.top.saturating_sub(1),
-            Code::PageDown => self.top = (self.top + 10).min(self.rows().saturating_sub(1)),
+            Code::PageDown => self.top += 10,
             Code::PageUp => self.top = self.top.saturating_sub(10),
             Code::Enter => return self.enter(),
             _ => self.typed(key),

@@ -41,8 +41,8 @@ impl App {
         }
         Some(match action {
             Action::CopyHex => masked_hex(self.bytes(), self.fields(), revealed),
-            Action::CopyDecoded => fields_text(self.fields(), revealed),
-            _ => row_text(detail, revealed),
+            Action::CopyDecoded => fields_text(self.fields(), revealed, self.words()),
+            _ => row_text(detail, revealed, self.words()),
         })
     }
 }

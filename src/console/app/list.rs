@@ -1,13 +1,13 @@
 //! The list: a window of rows, a cursor and marks that are GUIDs. A refresh moves neither.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use chrono::{DateTime, Utc};
 
 use crate::console::filter::Filter;
 use crate::engine::desk::{Line, Lines};
 use crate::guid::Guid;
-use crate::ledger::survey::{Column, Part, Spot};
+use crate::ledger::survey::{Browse, Column, Part, Spot};
 use crate::limits;
 
 /// The list's state.
@@ -39,6 +39,8 @@ pub struct List {
     pub asked: Option<u64>,
     /// The question was asked by hand: its rows come in even where there are marks.
     pub by_hand: bool,
+    /// Rows that the cursor has still to move, once they are loaded; negative: up.
+    pub owed: isize,
 }
 
 impl Default for List {
@@ -57,6 +59,7 @@ impl Default for List {
             as_of: None,
             asked: None,
             by_hand: true,
+            owed: 0,
         }
     }
 }
@@ -65,6 +68,15 @@ impl Default for List {
 #[must_use]
 pub fn spot(line: &Line) -> Spot {
     Spot { guid: line.guid.clone(), updated_at: line.updated_at.clone(), attempts: line.attempts }
+}
+
+/// Whether the place of `line` is within the loaded rows, or beyond them at an end where there are no others.
+fn covers(lines: &Lines, line: &Line, browse: &Browse) -> bool {
+    let (place, rows) = (spot(line), &lines.rows);
+    let compare = |end: &Line| browse.compare(&place, &spot(end));
+    let is_last = lines.before + rows.len() as u64 >= lines.total;
+    (lines.before == 0 || rows.first().is_some_and(|first| compare(first).is_ge()))
+        && (is_last || rows.last().is_some_and(|last| compare(last).is_le()))
 }
 
 impl List {
@@ -99,6 +111,21 @@ impl List {
         self.keep_in_sight(at, page);
     }
 
+    /// Moves the cursor by so many rows. What lies beyond the loaded ones is owed, at most a window of it: a key that is held
+    /// down must neither stop at the window's end nor run on for long after it was let go.
+    pub fn move_by(&mut self, by: isize, page: usize) {
+        let end = self.lines.rows.len().saturating_sub(1).cast_signed();
+        let is_more_after = self.lines.before + (self.lines.rows.len() as u64) < self.lines.total;
+        let at = self.at().unwrap_or(0).cast_signed();
+        let wanted = at.saturating_add(self.owed).saturating_add(by);
+        let reached = wanted.clamp(0, end);
+        let is_loaded_later =
+            (wanted > end && is_more_after) || (wanted < 0 && self.lines.before > 0);
+        let most = limits::WINDOW_ROWS.cast_signed();
+        self.owed = if is_loaded_later { (wanted - reached).clamp(-most, most) } else { 0 };
+        self.go(reached.cast_unsigned(), page);
+    }
+
     /// Keeps the cursor's line on a page of `page` lines.
     pub fn keep_in_sight(&mut self, at: usize, page: usize) {
         let top_max = self.lines.rows.len().saturating_sub(page);
@@ -120,15 +147,15 @@ impl List {
     pub fn take(&mut self, lines: Lines, now: DateTime<Utc>, page: usize) {
         let shift = self.at().map(|at| at.saturating_sub(self.top));
         let old_at = self.at();
+        let browse = self.filter.browse(now, self.column, self.descending);
         if self.by_hand || self.marks.is_empty() || self.lines.rows.is_empty() {
             self.lines = lines;
             self.waiting = 0;
         } else {
-            self.merge(lines);
+            self.merge(&lines, &browse);
         }
         self.by_hand = false;
         self.as_of = Some(now);
-        let browse = self.filter.browse(now, self.column, self.descending);
         let above = |spot: &Spot| {
             let rows = &self.lines.rows;
             let after = rows.partition_point(|line| {
@@ -142,14 +169,28 @@ impl List {
         self.go(at, page);
     }
 
-    /// Renews the rows that are there; those that came stay out, those that went go.
-    fn merge(&mut self, lines: Lines) {
-        let known: BTreeSet<&Guid> = self.lines.rows.iter().map(|line| &line.guid).collect();
-        let (old, new): (Vec<Line>, Vec<Line>) =
-            lines.rows.into_iter().partition(|line| known.contains(&line.guid));
-        let total = lines.total.saturating_sub(new.len() as u64);
-        self.waiting = new.len() as u64;
-        self.lines = Lines { rows: old, total, before: lines.before };
+    /// Renews the rows that are there; those that came stay out, those that went go. The new window may lie elsewhere than the
+    /// old one, for the cursor has moved: of what only one of them covers, nothing is judged by its absence in the other.
+    fn merge(&mut self, new: &Lines, browse: &Browse) {
+        let old = std::mem::take(&mut self.lines);
+        let renewed: HashMap<&Guid, &Line> =
+            new.rows.iter().map(|line| (&line.guid, line)).collect();
+        let known: BTreeSet<&Guid> = old.rows.iter().map(|line| &line.guid).collect();
+        let kept = old.rows.iter().filter_map(|line| match renewed.get(&line.guid) {
+            Some(line) => Some((*line).clone()),
+            None => (!covers(new, line, browse)).then(|| line.clone()),
+        });
+        let mut rows: Vec<Line> = kept.collect();
+        rows.sort_by(|a, b| browse.compare(&spot(a), &spot(b)));
+        let is_new = |line: &&Line| !known.contains(&line.guid) && covers(&old, line, browse);
+        self.waiting = new.rows.iter().filter(is_new).count() as u64;
+        let first = rows.first().and_then(|f| new.rows.iter().position(|l| l.guid == f.guid));
+        let before = first.map_or(old.before, |at| {
+            let others = new.rows[..at].iter().filter(|line| !is_new(line)).count();
+            new.before + others as u64
+        });
+        let total = new.total.saturating_sub(self.waiting);
+        self.lines = Lines { rows, total, before, counts: new.counts.clone() };
     }
 
     /// Marks or unmarks a row.

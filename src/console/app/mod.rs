@@ -13,11 +13,12 @@ use super::input::{Input, Key};
 use super::keys::{Keymap, Place};
 use super::outbox::{Delivered, Outbox};
 use super::theme::Theme;
+use super::why::{Broke, Refused};
 use super::words::{Lang, Words};
 use crate::engine::desk::{Act, Lines, Off, Plan, RowTold, Shown};
 use crate::guid::Guid;
 use crate::ledger::survey::{Browse, Numbers, Part, TrailQuery};
-use crate::ledger::{Counts, HistoryLine};
+use crate::ledger::{Counts, HistoryLine, LedgerError};
 
 mod act;
 pub mod confirm;
@@ -232,7 +233,7 @@ pub struct App {
     /// The history.
     pub trail: Trail,
     /// What is wrong with the ledger, since when.
-    pub trouble: Option<(String, DateTime<Utc>)>,
+    pub trouble: Option<(LedgerError, DateTime<Utc>)>,
     /// A part of the console that has died: it looks on, and acts no more.
     pub broken: Option<String>,
     /// The number of the next question whose late answer must be told apart.
@@ -257,13 +258,13 @@ pub enum Msg {
     /// An answer.
     Answer(Answer),
     /// The ledger can't be read (or asked) now.
-    Trouble(String),
+    Trouble(LedgerError),
     /// A run tells.
     Run(usize, RunNews),
     /// A background thread has died.
     Broken(String),
-    /// A line to say.
-    Say(Said),
+    /// What was asked for was not done.
+    Refused(Refused),
 }
 
 /// What a run tells.
@@ -273,15 +274,15 @@ pub enum RunNews {
     Row(RowTold),
     /// An event of the outbox is finished.
     Event(Delivered),
-    /// It has ended; or it did not begin, and why.
-    Ended(Option<String>),
+    /// It has ended; or it did not begin or broke off, and why.
+    Ended(Option<Broke>),
 }
 
 /// An answer of the engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// A window of the list, for this question.
-    Lines(u64, Lines),
+    Lines(u64, Box<Lines>),
     /// A row.
     Shown(Guid, Shown),
     /// The numbers.

@@ -108,9 +108,23 @@ pub struct Prompt {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MenuKind {
     /// Which states the list shows.
-    Filter,
+    States,
+    /// Rows of which age the list shows.
+    Ages,
     /// What is exported, and how.
     Export,
+}
+
+impl MenuKind {
+    /// The other half of the filter, where there is one.
+    #[must_use]
+    pub const fn other(self) -> Option<MenuKind> {
+        match self {
+            MenuKind::States => Some(MenuKind::Ages),
+            MenuKind::Ages => Some(MenuKind::States),
+            MenuKind::Export => None,
+        }
+    }
 }
 
 /// A short list to choose from.

@@ -4,6 +4,7 @@ use chrono::{DateTime, Utc};
 
 use super::RunNews;
 use crate::console::outbox::Delivered;
+use crate::console::why::{Broke, Why};
 use crate::engine::desk::{Act, Became, RowTold};
 use crate::guid::Guid;
 
@@ -24,7 +25,18 @@ pub enum RunState {
     /// It has ended.
     Ended(DateTime<Utc>),
     /// It did not begin or broke off, and why.
-    Failed(DateTime<Utc>, String),
+    Failed(DateTime<Utc>, Broke),
+}
+
+/// What became of a row or an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// Its key.
+    pub guid: Guid,
+    /// What became of it.
+    pub became: Became,
+    /// Why.
+    pub why: Why,
 }
 
 /// A run.
@@ -45,7 +57,7 @@ pub struct Run {
     /// It was asked to stop.
     pub stopping: bool,
     /// The results, in order.
-    pub told: Vec<RowTold>,
+    pub told: Vec<Told>,
 }
 
 /// How many rows became what. Their sum and the open ones are the plan, always.
@@ -98,13 +110,13 @@ impl Run {
     /// Takes news in. Returns the row that is settled now, so that its mark goes.
     pub fn take(&mut self, news: RunNews, now: DateTime<Utc>) -> Option<Guid> {
         match news {
-            RunNews::Row(row) => {
-                let settled = (row.became == Became::Done).then(|| row.guid.clone());
-                self.told.push(row);
+            RunNews::Row(RowTold { guid, became, reason }) => {
+                let settled = (became == Became::Done).then(|| guid.clone());
+                self.told.push(Told { guid, became, why: Why::Row(reason) });
                 settled
             }
-            RunNews::Event(Delivered { id, became, reason }) => {
-                self.told.push(RowTold { guid: Guid::from_ledger(id), became, reason });
+            RunNews::Event(Delivered { id, became, why }) => {
+                self.told.push(Told { guid: Guid::from_ledger(id), became, why });
                 None
             }
             RunNews::Ended(why) => {
@@ -114,15 +126,15 @@ impl Run {
         }
     }
 
-    fn end(&mut self, why: Option<String>, now: DateTime<Utc>) {
+    fn end(&mut self, broke: Option<Broke>, now: DateTime<Utc>) {
         // Whatever was never told was never tried: the sum must be the plan.
         let untold = self.planned.split_off(self.planned.len().min(self.told.len()));
-        let reason = why.clone().unwrap_or_else(|| "not tried: the run ended".to_owned());
+        let why = broke.clone().map_or(Why::RunEnded, Why::Broke);
         for guid in &untold {
             let (guid, became) = (guid.clone(), Became::Skipped);
-            self.told.push(RowTold { guid, became, reason: reason.clone() });
+            self.told.push(Told { guid, became, why: why.clone() });
         }
         self.planned.extend(untold);
-        self.state = why.map_or(RunState::Ended(now), |why| RunState::Failed(now, why));
+        self.state = broke.map_or(RunState::Ended(now), |broke| RunState::Failed(now, broke));
     }
 }

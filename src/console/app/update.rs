@@ -10,6 +10,7 @@ use super::{
 use crate::console::input::{Code, Input, Key};
 use crate::console::keys::{self, Action};
 use crate::console::text::fill;
+use crate::console::view;
 use crate::engine::desk::{Lines, Shown};
 use crate::guid::Guid;
 use crate::limits;
@@ -35,7 +36,7 @@ impl App {
             }
             Msg::Answer(answer) => self.answer(answer),
             Msg::Trouble(what) => {
-                self.list.asked = None;
+                (self.list.asked, self.list.owed) = (None, 0);
                 let since = self.trouble.as_ref().map_or(self.now, |(_, since)| *since);
                 self.trouble = Some((what, since));
                 Vec::new()
@@ -48,8 +49,8 @@ impl App {
                 }
                 Vec::new()
             }
-            Msg::Say(said) => {
-                self.said = Some(said);
+            Msg::Refused(refused) => {
+                self.warn(self.words().refused(&refused));
                 Vec::new()
             }
         }
@@ -79,9 +80,9 @@ impl App {
         match &mut self.mode {
             Mode::Normal => self.normal(key),
             Mode::Typing(_) => self.typing(key),
-            Mode::Choosing(menu) => match menu.key(key) {
-                None => Vec::new(),
-                Some(chosen) => self.chosen(chosen),
+            Mode::Choosing(menu) => match (key.code, menu.kind.other()) {
+                (Code::Tab | Code::BackTab | Code::Char('f'), Some(other)) => self.menu(other),
+                _ => menu.key(key).map_or(Vec::new(), |chosen| self.chosen(chosen)),
             },
             Mode::Planning(_) => {
                 if matches!(key.code, Code::Esc | Code::Char('q')) {
@@ -93,6 +94,7 @@ impl App {
             }
             Mode::Confirming(confirm) => {
                 let verdict = confirm.key(key, at);
+                self.keep_dialog_in_sight();
                 self.verdict(verdict)
             }
             Mode::Help { .. } => self.help(key),
@@ -175,7 +177,30 @@ impl App {
             }
             _ => {}
         }
+        self.keep_dialog_in_sight();
         Vec::new()
+    }
+
+    /// A key that scrolls beyond the end must not have to be taken back.
+    fn keep_dialog_in_sight(&mut self) {
+        let most = match &self.mode {
+            Mode::Confirming(confirm) => view::dialog::confirm_top_max(self, confirm),
+            Mode::Help { search, .. } => view::help::top_max(self, search),
+            Mode::Normal
+            | Mode::Typing(_)
+            | Mode::Choosing(_)
+            | Mode::Planning(_)
+            | Mode::AskQuit => return,
+        };
+        match &mut self.mode {
+            Mode::Confirming(confirm) => confirm.top = confirm.top.min(most),
+            Mode::Help { top, .. } => *top = (*top).min(most),
+            Mode::Normal
+            | Mode::Typing(_)
+            | Mode::Choosing(_)
+            | Mode::Planning(_)
+            | Mode::AskQuit => {}
+        }
     }
 
     fn verdict(&mut self, verdict: Verdict) -> Vec<Effect> {
@@ -262,7 +287,7 @@ impl App {
 
     fn answer(&mut self, answer: Answer) -> Vec<Effect> {
         match answer {
-            Answer::Lines(serial, lines) => self.lines(serial, lines),
+            Answer::Lines(serial, lines) => self.lines(serial, *lines),
             Answer::Shown(guid, shown) => {
                 if self.looking.guid.as_ref() == Some(&guid) {
                     self.looking.shown = Some(shown);
@@ -315,9 +340,14 @@ impl App {
         }
         self.list.asked = None;
         self.trouble = None;
+        // Of the same moment as the list: header and list never disagree.
+        self.counts = Some(lines.counts.clone());
         let (now, page) = (self.now, self.page());
         self.list.take(lines, now, page);
-        self.look_at_cursor()
+        match std::mem::take(&mut self.list.owed) {
+            0 => self.look_at_cursor(),
+            owed => self.move_in_list(owed),
+        }
     }
 
     /// Asks for the row under the cursor, unless it is the one that is looked at.
@@ -433,7 +463,8 @@ impl App {
         };
         match (kind, chosen) {
             (_, None) => Vec::new(),
-            (MenuKind::Filter, Some(at)) => self.choose_states(at),
+            (MenuKind::States, Some(at)) => self.choose_states(at),
+            (MenuKind::Ages, Some(at)) => self.choose_age(at),
             (MenuKind::Export, Some(at)) => self.export(at),
         }
     }
@@ -447,8 +478,8 @@ impl App {
             Tab::Outbox => Vec::new(),
             Tab::History => self.ask_trail(),
         };
-        if self.tab != Tab::Overview {
-            // The header's counts are on every screen.
+        if matches!(self.tab, Tab::Outbox | Tab::History) {
+            // The header's counts are on every screen; the others bring them with what they show.
             effects.push(Effect::Ask(Ask::Counts));
         }
         if self.looking.open
@@ -470,7 +501,7 @@ impl App {
     /// From the start, with another filter or order.
     pub(super) fn reload(&mut self) -> Vec<Effect> {
         (self.list.cursor, self.list.spot, self.list.top) = (None, None, 0);
-        (self.list.range, self.list.by_hand) = (None, true);
+        (self.list.range, self.list.by_hand, self.list.owed) = (None, true, 0);
         // Rows of another filter under the name of the new one would be a lie, however short.
         (self.list.lines, self.list.as_of) = (Lines::default(), None);
         self.ask_lines()

@@ -7,9 +7,9 @@ use ratatui::style::Style;
 use super::{boxed, hex};
 use crate::console::app::{App, Pane};
 use crate::console::keys::Action;
-use crate::console::text::{age, fill, grouped, shown, wrapped};
+use crate::console::text::{age, fill, grouped, middle, shown, width, wrapped};
 use crate::console::theme::symbol;
-use crate::console::words::Lang;
+use crate::console::words::{Lang, Words};
 use crate::engine::desk::{Act, Detail, Shown, age_s};
 use crate::ledger::HistoryLine;
 
@@ -25,19 +25,49 @@ pub fn draw(app: &App, buf: &mut Buffer, body: Rect) {
             Pane::Request | Pane::Response => telegram(app, buf, body),
         };
     }
-    let facts = Rect { width: body.width - HEX_COLUMNS, ..body };
+    let facts = facts_area(app, body);
     draw_facts(app, buf, facts, app.looking.pane == Pane::Facts);
     telegram(app, buf, Rect { x: body.x + facts.width, width: HEX_COLUMNS, ..body });
+}
+
+/// Where the facts stand: beside the telegram, or alone.
+fn facts_area(app: &App, body: Rect) -> Rect {
+    let beside = body.width >= BESIDE && !app.looking.zoom;
+    Rect { width: body.width - if beside { HEX_COLUMNS } else { 0 }, ..body }
 }
 
 /// The facts of the row that is looked at.
 pub fn draw_facts(app: &App, buf: &mut Buffer, area: Rect, focus: bool) {
     let words = app.words();
     let guid = app.looking.guid.as_ref().map(ToString::to_string).unwrap_or_default();
-    let title = format!("{} {guid}", words.detail);
-    let mut pen = boxed(app, buf, area, &title, "", focus);
+    let all = facts_lines(app, usize::from(area.width.saturating_sub(2)));
+    let rows = usize::from(area.height.saturating_sub(2));
+    let top = app.looking.top.min(all.len().saturating_sub(rows));
+    let room = usize::from(area.width).saturating_sub(width(words.detail) + 7);
+    let title = format!("{} {}", words.detail, middle(&shown(&guid), room));
+    // Beside the list it has no keys of its own: there is nothing to scroll with.
+    let note =
+        if app.looking.open { super::more(app, top, rows, all.len()) } else { String::new() };
+    let mut pen = boxed(app, buf, area, &title, &note, focus);
+    for (row, (text, style)) in all.into_iter().skip(top).take(rows).enumerate() {
+        pen.line(row, &text, style);
+    }
+}
+
+/// How far the facts can be scrolled.
+#[must_use]
+pub fn facts_top_max(app: &App) -> usize {
+    let (columns, lines) = app.size;
+    let area = facts_area(app, super::frame::body((columns, lines)));
+    let all = facts_lines(app, usize::from(area.width.saturating_sub(2)));
+    all.len().saturating_sub(usize::from(area.height.saturating_sub(2)))
+}
+
+/// The facts, broken into lines.
+fn facts_lines(app: &App, cells: usize) -> Vec<(String, Style)> {
+    let words = app.words();
     let lines = match &app.looking.shown {
-        None if guid.is_empty() => Vec::new(),
+        None if app.looking.guid.is_none() => Vec::new(),
         None => vec![(words.loading.to_owned(), app.look.theme.dim())],
         Some(Shown::Nothing) => vec![(words.fact_nothing.to_owned(), app.look.theme.warning())],
         Some(Shown::Purged(history)) => {
@@ -47,17 +77,12 @@ pub fn draw_facts(app: &App, buf: &mut Buffer, area: Rect, focus: bool) {
         }
         Some(Shown::Row(detail)) => facts(app, detail),
     };
-    let cells = pen.width();
-    let all: Vec<(String, Style)> = lines
+    lines
         .into_iter()
         .flat_map(|(text, style)| {
             wrapped(&shown(&text), cells).into_iter().map(move |l| (l, style))
         })
-        .collect();
-    let top = app.looking.top.min(all.len().saturating_sub(pen.height()));
-    for (row, (text, style)) in all.into_iter().skip(top).take(pen.height()).enumerate() {
-        pen.line(row, &text, style);
-    }
+        .collect()
 }
 
 fn facts(app: &App, detail: &Detail) -> Vec<(String, Style)> {
@@ -83,7 +108,7 @@ fn facts(app: &App, detail: &Detail) -> Vec<(String, Style)> {
     });
     let facts = [
         (words.fact_amount, Some(amount)),
-        (words.col_tx, Some(row.tx_code.clone())),
+        (words.fact_tx, Some(row.tx_code.clone())),
         (words.fact_code, row.rsp_code.clone()),
         (words.fact_attempts, Some(row.attempt.to_string())),
         (words.fact_changed, Some(format!("{} UTC", row.updated_at))),
@@ -129,7 +154,7 @@ fn history_lines(app: &App, history: &[HistoryLine]) -> Vec<(String, Style)> {
         lines.push((words.no_line.to_owned(), theme.dim()));
     }
     for line in history.iter().rev() {
-        let change = change(line);
+        let change = change(words, line);
         lines.push((format!("{} {} {change} {}", line.at, line.cause, line.who), theme.plain()));
         for text in [&line.reason, &line.seen].into_iter().flatten() {
             lines.push((format!("  {text}"), theme.dim()));
@@ -139,11 +164,15 @@ fn history_lines(app: &App, history: &[HistoryLine]) -> Vec<(String, Style)> {
 }
 
 /// From where to where.
-pub fn change(line: &HistoryLine) -> String {
+pub fn change(words: &Words, line: &HistoryLine) -> String {
     match (&line.from_state, &line.to_state) {
         (None, None) => "-".to_owned(),
         (from, to) => {
-            format!("{} -> {}", from.as_deref().unwrap_or("-"), to.as_deref().unwrap_or("purged"))
+            format!(
+                "{} -> {}",
+                from.as_deref().unwrap_or("-"),
+                to.as_deref().unwrap_or(words.purged_state)
+            )
         }
     }
 }
@@ -154,7 +183,7 @@ fn telegram(app: &App, buf: &mut Buffer, area: Rect) {
     let bytes = app.bytes().len();
     let per_line = hex::per_line(usize::from(area.width.saturating_sub(2)));
     let lines = u16::try_from(bytes.div_ceil(per_line)).unwrap_or(u16::MAX);
-    let hex_height = (lines.max(1) + 2).min(area.height / 2 + 2).min(area.height);
+    let hex_height = (lines.max(1) + 2).min(area.height * 3 / 5).min(area.height);
     let at = [(looking.at + 1).min(bytes).to_string(), bytes.to_string()];
     let note = fill(words.byte_at, &at.each_ref().map(String::as_str));
     let encoding = hex::ENCODINGS[app.encoding % hex::ENCODINGS.len()].as_str();

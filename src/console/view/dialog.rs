@@ -6,8 +6,8 @@ use ratatui::style::Style;
 
 use super::{Pen, boxed};
 use crate::console::app::confirm::What;
-use crate::console::app::{App, Confirm, Edit, Focus, Menu};
-use crate::console::text::{age, fill, grouped, left, right, shown, time, width, wrapped};
+use crate::console::app::{App, Confirm, Edit, Focus, Menu, MenuKind};
+use crate::console::text::{age, fill, grouped, left, middle, right, shown, time, width, wrapped};
 use crate::console::theme::symbol;
 use crate::engine::desk::{Act, Plan, age_s};
 
@@ -15,9 +15,19 @@ use crate::engine::desk::{Act, Plan, age_s};
 const LEFT_OUT_SHOWN: usize = 3;
 
 pub fn draw_menu(app: &App, buf: &mut Buffer, body: Rect, menu: &Menu) {
-    let cells = menu.lines.iter().map(|line| width(line)).max().unwrap_or(0) + 8;
-    let area = centred(body, cells, menu.lines.len() + 2);
-    let mut pen = boxed(app, buf, area, "", app.words().close, true);
+    let words = app.words();
+    let name = |kind: MenuKind| match kind {
+        MenuKind::States => words.menu_states,
+        MenuKind::Ages => words.menu_ages,
+        MenuKind::Export => words.menu_export,
+    };
+    let note = match menu.kind.other() {
+        Some(other) => fill(words.menu_other, &[name(other)]),
+        None => words.close.to_owned(),
+    };
+    let widest = menu.lines.iter().map(|line| width(line)).max().unwrap_or(0) + 8;
+    let area = centred(body, widest.max(width(&note) + 6), menu.lines.len() + 2);
+    let mut pen = boxed(app, buf, area, name(menu.kind), &note, true);
     for (at, line) in menu.lines.iter().enumerate() {
         let style = if at == menu.at { app.look.theme.cursor() } else { app.look.theme.plain() };
         pen.line(at, &format!(" {} {line} ", at + 1), style);
@@ -42,35 +52,72 @@ pub fn draw_confirm(
     body: Rect,
     confirm: &Confirm,
 ) -> Option<(u16, u16)> {
-    let cells = usize::from(body.width).min(100);
-    let rows = rows(app, confirm);
-    let mut above = above(app, confirm, cells - 4);
-    let mut below = below(app, confirm, cells - 4);
-    let acting = if rows.is_empty() { 2 } else { 4 };
-    // Where room is short, the general remarks go first, then what stands last above; never the fields and buttons.
-    let room = usize::from(body.height).saturating_sub(2 + acting + rows.len().min(2));
-    if above.len() + below.len() > room && !rows.is_empty() {
-        below.clear();
+    let sheet = Sheet::of(app, confirm, body);
+    let area = centred(body, sheet.cells, sheet.len() + 1 + sheet.acting + 2);
+    let room = sheet.room(body);
+    let top = confirm.top.min(sheet.len().saturating_sub(room));
+    let note = super::more(app, top, room, sheet.len());
+    let mut pen = boxed(app, buf, area, &title(app, confirm), &note, true);
+    for row in 0..room.min(sheet.len() - top) {
+        let (text, style) = sheet.line(top + row);
+        pen.at(1, row, pen.width(), &text, style);
     }
-    above.truncate(room.saturating_sub(below.len()));
-    let wanted = above.len() + 1 + rows.len() + below.len() + acting + 1;
-    let area = centred(body, cells, wanted + 2);
-    let title = title(app, confirm);
-    let mut pen = boxed(app, buf, area, &title, "", true);
-    for (row, (text, style)) in above.iter().enumerate() {
-        pen.at(1, row, pen.width(), text, *style);
-    }
-    let last = pen.height().saturating_sub(below.len() + acting);
-    let gap = usize::from(last > above.len() + 1 + rows.len().min(3));
-    let room = last.saturating_sub(above.len() + gap);
-    for (row, text) in rows.iter().take(room).enumerate() {
-        pen.at(1, above.len() + gap + row, pen.width(), text, app.look.theme.plain());
-    }
-    for (at, (text, style)) in below.iter().enumerate() {
-        pen.at(1, last + at, pen.width(), text, *style);
-    }
-    let row = pen.height().saturating_sub(acting);
+    let row = pen.height().saturating_sub(sheet.acting);
     act(app, &mut pen, confirm, row)
+}
+
+/// How far the dialog that is open can be scrolled.
+#[must_use]
+pub fn confirm_top_max(app: &App, confirm: &Confirm) -> usize {
+    let body = super::frame::body(app.size);
+    let sheet = Sheet::of(app, confirm, body);
+    sheet.len().saturating_sub(sheet.room(body))
+}
+
+/// Everything that is read before it is confirmed, as lines: what will be done, how many, what total, which rows are left out and
+/// why, each row. Where it is longer than the dialog it is scrolled; the fields and buttons always stay.
+struct Sheet<'a> {
+    app: &'a App,
+    confirm: &'a Confirm,
+    cells: usize,
+    above: Vec<(String, Style)>,
+    below: Vec<(String, Style)>,
+    /// Lines of the fields and buttons.
+    acting: usize,
+}
+
+impl<'a> Sheet<'a> {
+    fn of(app: &'a App, confirm: &'a Confirm, body: Rect) -> Sheet<'a> {
+        let cells = usize::from(body.width).min(100);
+        let inside = cells.saturating_sub(4);
+        let (above, below) = (above(app, confirm, inside), below(app, confirm, inside));
+        let acting = if confirm.rows() == 0 { 2 } else { 4 };
+        Sheet { app, confirm, cells, above, below, acting }
+    }
+
+    fn len(&self) -> usize {
+        self.above.len() + 1 + self.confirm.rows() + 1 + self.below.len()
+    }
+
+    /// Lines of it that are seen at once.
+    fn room(&self, body: Rect) -> usize {
+        let inside = usize::from(body.height).saturating_sub(2 + self.acting);
+        if self.len() < inside { self.len() } else { inside }
+    }
+
+    fn line(&self, at: usize) -> (String, Style) {
+        let theme = self.app.look.theme;
+        if let Some(line) = self.above.get(at) {
+            return line.clone();
+        }
+        // A line is free before the rows and one behind them.
+        let rows = self.confirm.rows();
+        match (at - self.above.len()).checked_sub(1) {
+            Some(row) if row < rows => (row_line(self.app, self.confirm, row), theme.plain()),
+            Some(row) if row > rows => self.below.get(row - rows - 1).cloned().unwrap_or_default(),
+            Some(_) | None => (String::new(), theme.plain()),
+        }
+    }
 }
 
 fn title(app: &App, confirm: &Confirm) -> String {
@@ -99,20 +146,21 @@ fn above(app: &App, confirm: &Confirm, cells: usize) -> Vec<(String, Style)> {
             add(words.plan_dispatch.to_owned(), theme.plain());
         }
         What::Rows(plan) => {
-            let (rows, all) = (plan.rows.len(), plan.rows.len() + plan.left_out.len());
-            add(fill(words.plan_takes, &[&rows.to_string(), &all.to_string()]), theme.header());
-            if rows > 0 {
-                add(total(app, plan), theme.header());
+            let (rows, left_out) = (plan.rows.len(), plan.left_out.len());
+            let all = (rows + left_out).to_string();
+            let mut numbers = vec![fill(words.plan_takes, &[&rows.to_string(), &all])];
+            if left_out > 0 {
+                numbers.push(fill(words.plan_left_out, &[&left_out.to_string()]));
             }
-            if !plan.left_out.is_empty() {
-                let count = plan.left_out.len().to_string();
-                add(fill(words.plan_left_out, &[&count]), theme.warning());
-                for (guid, why) in plan.left_out.iter().take(LEFT_OUT_SHOWN) {
-                    add(format!("  {guid}  {}", app.why_not(plan.act, why)), theme.plain());
-                }
-                if plan.left_out.len() > LEFT_OUT_SHOWN {
-                    add(format!("  +{}", plan.left_out.len() - LEFT_OUT_SHOWN), theme.dim());
-                }
+            if rows > 0 {
+                numbers.push(total(app, plan));
+            }
+            add(numbers.join("   "), theme.header());
+            for (guid, why) in plan.left_out.iter().take(LEFT_OUT_SHOWN) {
+                add(format!("  {guid}  {}", app.why_not(plan.act, why)), theme.warning());
+            }
+            if left_out > LEFT_OUT_SHOWN {
+                add(format!("  +{}", left_out - LEFT_OUT_SHOWN), theme.warning());
             }
             add(doing(app, plan.act), theme.plain());
         }
@@ -142,39 +190,31 @@ fn doing(app: &App, act: Act) -> String {
     }
 }
 
-/// Each row.
-fn rows(app: &App, confirm: &Confirm) -> Vec<String> {
+/// The n-th row.
+fn row_line(app: &App, confirm: &Confirm, at: usize) -> String {
     match &confirm.what {
-        What::Batch(events) => events
-            .iter()
-            .skip(confirm.top)
-            .map(|event| {
-                format!(
-                    "{} {} {}",
-                    right(&event.seq.to_string(), 8),
-                    right(&event.qty.to_string(), 5),
-                    shown(&event.id)
-                )
-            })
-            .collect(),
-        What::Rows(plan) => plan
-            .rows
-            .iter()
-            .skip(confirm.top)
-            .take(200)
-            .map(|row| {
-                let old = age_s(&row.updated_at, app.now).map_or("?".to_owned(), age);
-                let amount = row.amount.map_or("-".to_owned(), grouped);
-                format!(
-                    "{} {} {} {} {}",
-                    left(&shown(row.planned.guid.as_str()), 30),
-                    left(&format!("{} {}", symbol(row.state), row.state), 11),
-                    right(&old, 6),
-                    right(&amount, 15),
-                    shown(row.seen.as_deref().unwrap_or("-"))
-                )
-            })
-            .collect(),
+        What::Batch(events) => events.get(at).map_or(String::new(), |event| {
+            format!(
+                "{} {} {}",
+                right(&event.seq.to_string(), 8),
+                right(&event.qty.to_string(), 5),
+                shown(&event.id)
+            )
+        }),
+        What::Rows(plan) => plan.rows.get(at).map_or(String::new(), |row| {
+            let old = age_s(&row.updated_at, app.now).map_or("?".to_owned(), age);
+            let amount = row.amount.map_or("-".to_owned(), grouped);
+            // Where there is little room, amount and reason matter more than the whole GUID.
+            let guid_cells = if app.size.0 < 100 { 20 } else { 30 };
+            format!(
+                "{} {} {} {} {}",
+                left(&middle(&shown(row.planned.guid.as_str()), guid_cells), guid_cells),
+                left(&format!("{} {}", symbol(row.state), row.state), 11),
+                right(&old, 6),
+                right(&amount, 13),
+                shown(row.seen.as_deref().unwrap_or("-"))
+            )
+        }),
     }
 }
 

@@ -6,9 +6,10 @@ use ratatui::style::Style;
 
 use super::Pen;
 use crate::console::app::{App, Mode, Prompt, PromptKind, Tab};
-use crate::console::keys::{Action, TABLE};
+use crate::console::keys::{Action, BAR, binding};
 use crate::console::text::{cut, fill, shown, stamp, time, width};
 use crate::console::theme::symbol;
+use crate::engine::desk::Act;
 use crate::state::State;
 
 /// Lines above the body: header, tabs, filter.
@@ -22,6 +23,12 @@ pub fn body_lines((_, lines): (u16, u16)) -> usize {
     usize::from(lines.saturating_sub(ABOVE + BELOW + 3))
 }
 
+/// The area between the lines above and below.
+#[must_use]
+pub fn body((columns, lines): (u16, u16)) -> Rect {
+    Rect::new(0, ABOVE, columns, lines.saturating_sub(ABOVE + BELOW))
+}
+
 /// Draws everything but the body; returns the body's area.
 pub fn draw(app: &App, buf: &mut Buffer, area: Rect) -> Rect {
     let line = |y: u16| Rect { y, height: 1, ..area };
@@ -30,7 +37,7 @@ pub fn draw(app: &App, buf: &mut Buffer, area: Rect) -> Rect {
     filter(app, &mut Pen { buf, area: line(2) });
     bar(app, &mut Pen { buf, area: line(area.height - 2) });
     last(app, &mut Pen { buf, area: line(area.height - 1) });
-    Rect { y: ABOVE, height: area.height - ABOVE - BELOW, ..area }
+    body((area.width, area.height))
 }
 
 /// Puts parts at the right end, as many as there is room for, the first ones first; returns the first column that they take.
@@ -95,11 +102,12 @@ fn tabs(app: &App, pen: &mut Pen<'_>) {
         column = pen.at(column, 0, 40, &text, style);
     }
     if let Some(counts) = &app.counts {
-        let parts: Vec<(String, Style)> = State::ALL
+        // The first one is the last that has to go where there is little room.
+        let in_order = [State::Unknown, State::Failed, State::Sent, State::Received, State::Done];
+        let parts: Vec<(String, Style)> = in_order
             .into_iter()
-            .zip(counts.rows)
-            .rev()
-            .map(|(state, rows)| {
+            .map(|state| {
+                let rows = counts.of(state);
                 let style = if rows > 0 { theme.state(state) } else { theme.dim() };
                 (format!("{}{rows}", &symbol(state)[2..]), style)
             })
@@ -117,7 +125,8 @@ fn filter(app: &App, pen: &mut Pen<'_>) {
     if let Some((what, since)) = &app.trouble {
         let read =
             app.list.as_of.map_or(words.never_read.to_owned(), |at| time(at, app.look.local));
-        let text = fill(words.trouble, &[what, &time(*since, app.look.local), &read]);
+        let what = words.ledger(what);
+        let text = fill(words.trouble, &[&time(*since, app.look.local), &what, &read]);
         pen.line(0, &format!(" ! {text}"), theme.warning());
         return;
     }
@@ -137,7 +146,11 @@ fn list_filter(app: &App, pen: &mut Pen<'_>) {
     let from = lines.before + list.top as u64 + u64::from(rows > 0);
     let to = lines.before + (list.top + app.page()).min(rows) as u64;
     let numbers = [from.to_string(), to.to_string(), lines.total.to_string()];
-    let range = fill(words.of_rows, &numbers.each_ref().map(String::as_str));
+    let range = if rows > 0 {
+        fill(words.of_rows, &numbers.each_ref().map(String::as_str))
+    } else {
+        words.no_rows.to_owned()
+    };
     let marks = list.marks.len();
     let marked = if marks > 0 { fill(words.marked, &[&marks.to_string()]) } else { String::new() };
     let waiting = if list.waiting > 0 {
@@ -181,22 +194,42 @@ fn bar(app: &App, pen: &mut Pen<'_>) {
         pen.line(0, &format!(" {}", app.words().confirm_keys), theme.plain());
         return;
     }
-    let mut column = 1;
     let pending = app.may_follow();
-    let shown: Vec<(Action, String)> = if pending.is_empty() {
-        let place = app.place();
-        let bindings = TABLE.iter().filter(|binding| binding.bar && binding.is_in(place));
-        bindings.filter_map(|b| Some((b.action, app.keys.first(b.action)?))).collect()
+    let place = app.place();
+    let first = |action: &Action| Some((*action, app.keys.first(*action)?));
+    let (shown, last) = if pending.is_empty() {
+        let is_here = |action: &&Action| binding(**action).is_in_bar(place) && is_on(app, **action);
+        (BAR.iter().filter(is_here).filter_map(first).collect(), first(&Action::Help))
     } else {
-        pending
+        (pending, None)
     };
-    for (action, key) in shown {
-        let label = crate::console::keys::binding(action).label(app.look.lang);
-        if column + width(&key) + 1 + width(label) > pen.width() {
-            break;
-        }
+    let label = |action: Action| binding(action).label(app.look.lang);
+    let cells = |(action, key): &(Action, String)| width(key) + 1 + width(label(*action)) + 2;
+    let mut room = pen.width().saturating_sub(last.as_ref().map_or(0, cells));
+    let mut column = 1;
+    for item in shown.iter().filter(|item| {
+        let fits = cells(item) <= room;
+        room -= if fits { cells(item) } else { 0 };
+        fits
+    }) {
+        column = pen.at(column, 0, 20, &item.1, theme.key()) + 1;
+        column = pen.at(column, 0, 80, label(item.0), theme.plain()) + 2;
+    }
+    if let Some((action, key)) = last {
         column = pen.at(column, 0, 20, &key, theme.key()) + 1;
-        column = pen.at(column, 0, 80, label, theme.plain()) + 2;
+        pen.at(column, 0, 80, label(action), theme.plain());
+    }
+}
+
+/// Whether a routine can be planned at all: what is off says why when its key is pressed, and takes no room before.
+fn is_on(app: &App, action: Action) -> bool {
+    match action {
+        Action::Resolve => app.off(Act::Resolve).is_none(),
+        Action::Reprocess => app.off(Act::Reprocess).is_none(),
+        Action::Purge => app.off(Act::Purge).is_none(),
+        Action::Dispatch => app.facts.outbox && !app.facts.read_only,
+        Action::Note => !app.facts.read_only,
+        _ => true,
     }
 }
 

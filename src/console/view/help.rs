@@ -12,17 +12,37 @@ use crate::engine::desk::Act;
 
 pub fn draw(app: &App, buf: &mut Buffer, body: Rect, search: &str, top: usize) {
     let words = app.words();
-    let margin = if body.width >= 90 { 8 } else { 0 };
-    let area = Rect { x: body.x + margin, width: body.width - 2 * margin, ..body };
-    let mut pen = boxed(app, buf, area, words.help, words.close, true);
-    let lines = lines(app, search, pen.width());
+    let area = area(body);
+    let lines = lines(app, search, usize::from(area.width.saturating_sub(2)));
+    let room = room(area);
+    let top = top.min(lines.len().saturating_sub(room));
+    let more = super::more(app, top, room, lines.len());
+    let note =
+        if more.is_empty() { words.close.to_owned() } else { format!("{more}  {}", words.close) };
+    let mut pen = boxed(app, buf, area, words.help, &note, true);
     let field = format!(" {}: {search}_", words.help_search);
     pen.line(0, &field, app.look.theme.header());
-    let room = pen.height().saturating_sub(1);
-    let top = top.min(lines.len().saturating_sub(room));
     for (row, (text, style)) in lines.into_iter().skip(top).take(room).enumerate() {
         pen.line(row + 1, &text, style);
     }
+}
+
+/// How far the help can be scrolled.
+#[must_use]
+pub fn top_max(app: &App, search: &str) -> usize {
+    let area = area(super::frame::body(app.size));
+    let lines = lines(app, search, usize::from(area.width.saturating_sub(2)));
+    lines.len().saturating_sub(room(area))
+}
+
+fn area(body: Rect) -> Rect {
+    let margin = if body.width >= 90 { 8 } else { 0 };
+    Rect { x: body.x + margin, width: body.width - 2 * margin, ..body }
+}
+
+/// Lines of keys that are seen at once: all but the border and the search.
+fn room(area: Rect) -> usize {
+    usize::from(area.height).saturating_sub(3)
 }
 
 fn lines(app: &App, search: &str, cells: usize) -> Vec<(String, Style)> {

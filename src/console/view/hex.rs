@@ -114,7 +114,7 @@ fn is_second_cell(glyphs: &[Glyph], begin: usize, at: usize) -> bool {
 
 /// Draws the fields; the one under the cursor is always in sight.
 pub(super) fn draw_fields(app: &App, pen: &mut Pen<'_>) {
-    let (fields, theme) = (app.fields(), app.look.theme);
+    let (fields, theme, words) = (app.fields(), app.look.theme, app.words());
     let revealed = app.looking.guid.as_ref().is_some_and(|guid| app.revealed.contains(guid));
     let cursor = app.field_at();
     let name_cells = fields.iter().map(|field| width(&field.name)).max().unwrap_or(4).clamp(4, 16);
@@ -123,13 +123,13 @@ pub(super) fn draw_fields(app: &App, pen: &mut Pen<'_>) {
         let is_cursor = cursor == Some(at);
         let style = if is_cursor { theme.field() } else { theme.plain() };
         let place = format!("{}+{}", field.offset, field.length);
-        let note = if field.sensitive && !revealed { "  (masked)" } else { "" };
+        let note = if field.sensitive && !revealed { words.masked_field } else { "" };
         let text = format!(
-            "{} {} {} {}{note}",
+            "{} {} {} {}  {note}",
             if is_cursor { '>' } else { ' ' },
             right(&place, 7),
             left(&shown(&field.name), name_cells),
-            shown(&field_text(field, revealed)),
+            shown(&field_text(field, revealed, words)),
         );
         let style = if field.text.is_err() && !is_cursor { theme.dim() } else { style };
         pen.line(row, &text, style);

@@ -6,7 +6,7 @@ use ratatui::layout::Rect;
 use super::{boxed, detail};
 use crate::console::app::App;
 use crate::console::filter::Filter;
-use crate::console::text::{age, fill, grouped, left, right, time, width, wrapped};
+use crate::console::text::{age, fill, grouped, left, middle, right, time, width, wrapped};
 use crate::console::theme::symbol;
 use crate::engine::desk::{Line, age_s};
 
@@ -52,15 +52,6 @@ fn list(app: &App, buf: &mut Buffer, area: Rect) {
             pen.style(row + 1, theme.cursor());
         }
     }
-}
-
-/// A GUID in at most `cells` cells: its beginning and its end.
-fn middle(guid: &str, cells: usize) -> String {
-    if width(guid) <= cells || !guid.is_ascii() || cells < 8 {
-        return guid.to_owned();
-    }
-    let tail = cells / 3;
-    format!("{}…{}", &guid[..cells - tail - 1], &guid[guid.len() - tail..])
 }
 
 fn state(line: &Line) -> String {

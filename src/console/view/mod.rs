@@ -10,10 +10,10 @@ use super::app::{App, Mode, Tab};
 use super::text::{fill, put, shown};
 
 mod ascii;
-mod detail;
-mod dialog;
+pub(super) mod detail;
+pub(super) mod dialog;
 pub mod frame;
-mod help;
+pub(super) mod help;
 pub mod hex;
 mod history;
 mod ledger;
@@ -65,6 +65,15 @@ fn draw_whole(app: &App, buf: &mut Buffer, area: Rect) -> Option<(u16, u16)> {
             None
         }
     }
+}
+
+/// Which of all lines are seen, where not all are; and that the others can be scrolled to.
+fn more(app: &App, top: usize, rows: usize, all: usize) -> String {
+    if all <= rows {
+        return String::new();
+    }
+    let (from, to) = ((top + 1).to_string(), (top + rows).min(all).to_string());
+    fill(app.words().more_lines, &[&from, &to, &all.to_string(), "↑↓"])
 }
 
 /// A part of the buffer, written line by line.

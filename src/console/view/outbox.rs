@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 
 use super::boxed;
 use crate::console::app::App;
-use crate::console::text::{fill, left, right, shown, time};
+use crate::console::text::{fill, right, shown, time};
 
 pub fn draw(app: &App, buf: &mut Buffer, body: Rect) {
     let (words, theme) = (app.words(), app.look.theme);
@@ -39,7 +39,7 @@ pub fn draw(app: &App, buf: &mut Buffer, body: Rect) {
             "  {} {} {}",
             right(&event.seq.to_string(), 10),
             right(&event.qty.to_string(), 6),
-            left(&shown(&event.id), 64)
+            shown(&event.id)
         );
         pen.line(row + 2, &text, theme.plain());
         if at == app.outbox_at {

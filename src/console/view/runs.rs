@@ -22,7 +22,8 @@ pub fn draw(app: &App, buf: &mut Buffer, body: Rect) {
     let list = Rect { height: lines.min(body.height / 3).max(4), ..body };
     draw_list(app, &mut boxed(app, buf, list, words.tab_runs, "", true));
     let rest = Rect { y: body.y + list.height, height: body.height - list.height, ..body };
-    let title = format!("{} {}  {}", words.col_run, run.number, name(app, run.kind));
+    let reason = run.reason.as_ref().map(|reason| format!("  \"{reason}\"")).unwrap_or_default();
+    let title = format!("{} {}  {}{reason}", words.col_run, run.number, name(app, run.kind));
     draw_run(app, &mut boxed(app, buf, rest, &title, "", false), run);
 }
 
@@ -39,8 +40,8 @@ fn draw_list(app: &App, pen: &mut Pen<'_>) {
     let heads = format!(
         "  {} {} {} {}",
         right(words.col_run, 4),
-        left(words.col_action, 12),
-        left(words.col_began, 14),
+        left(words.col_action, 10),
+        left(words.col_began, 12),
         words.col_result
     );
     pen.line(0, &heads, theme.title());
@@ -50,8 +51,8 @@ fn draw_list(app: &App, pen: &mut Pen<'_>) {
         let text = format!(
             "  {} {} {} {}",
             right(&run.number.to_string(), 4),
-            left(name(app, run.kind), 12),
-            left(&time(run.began, app.look.local), 14),
+            left(name(app, run.kind), 10),
+            left(&time(run.began, app.look.local), 12),
             sum(app, run)
         );
         pen.line(row + 1, &text, theme.plain());
@@ -78,14 +79,12 @@ fn state(app: &App, run: &Run) -> String {
             fill(words.run_going, &[&left])
         }
         RunState::Ended(_) => words.run_finished.to_owned(),
-        RunState::Failed(_, why) => fill(words.run_failed, &[why]),
+        RunState::Failed(_, broke) => fill(words.run_failed, &[&words.broke(broke)]),
     }
 }
 
 fn draw_run(app: &App, pen: &mut Pen<'_>, run: &Run) {
     let theme = app.look.theme;
-    let reason = run.reason.as_deref().unwrap_or("-");
-    pen.line(0, &format!(" \"{reason}\""), theme.plain());
     let (told, planned) = (run.told.len(), run.planned.len().max(1));
     let cells = pen.width().saturating_sub(34).clamp(10, 60);
     let full = cells * told / planned;
@@ -97,18 +96,20 @@ fn draw_run(app: &App, pen: &mut Pen<'_>, run: &Run) {
     };
     let took = age((ended - run.began).num_seconds());
     let text = format!(" {bar} {percent:>3}%  {told}/{}  {took}", run.planned.len());
-    pen.line(1, &text, theme.header());
-    pen.line(2, &format!(" {}   {}", sum(app, run), state(app, run)), theme.header());
+    pen.line(0, &text, theme.header());
+    pen.line(1, &format!(" {}   {}", state(app, run), sum(app, run)), theme.header());
     rows(app, pen, run);
 }
 
 fn rows(app: &App, pen: &mut Pen<'_>, run: &Run) {
     let (words, theme) = (app.words(), app.look.theme);
-    let room = pen.height().saturating_sub(4);
+    // Where there is room, a line is free above them.
+    let above = if pen.height() > 6 { 3 } else { 2 };
+    let room = pen.height().saturating_sub(above);
     let in_hand = usize::from(run.in_hand().is_some());
     // The newest results are the ones that are watched.
     let top = run.told.len().saturating_sub(room.saturating_sub(in_hand));
-    let mut row = 4;
+    let mut row = above;
     for told in run.told.iter().skip(top) {
         let style = match told.became {
             Became::Done => theme.good(),
@@ -119,7 +120,7 @@ fn rows(app: &App, pen: &mut Pen<'_>, run: &Run) {
             "  {} {} {}",
             left(&shown(told.guid.as_str()), 30),
             left(words.became(told.became), 13),
-            shown(&told.reason)
+            shown(&words.why(&told.why))
         );
         pen.line(row, &text, style);
         row += 1;

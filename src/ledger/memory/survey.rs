@@ -45,7 +45,7 @@ impl Survey for MemoryLedger {
         };
         let (total, before) = (rows.len() as u64, first as u64);
         let rows = rows.into_iter().skip(first).take(rows_max).collect();
-        Ok(Window { rows, total, before })
+        Ok(Window { rows, total, before, counts: self.counts()? })
     }
 
     fn keys(&self, browse: &Browse, rows_max: usize) -> Result<Vec<Guid>, LedgerError> {

@@ -13,7 +13,7 @@ use crate::ledger::survey::{
     AGE_BOUNDS_S, Browse, Column, Noted, Numbers, Part, Reason, Spot, Survey, Told, TrailQuery,
     Watch, Window, minute,
 };
-use crate::ledger::{HistoryLine, LedgerError, Trail, ledger_time, parse_ledger_time};
+use crate::ledger::{Counts, HistoryLine, LedgerError, Trail, ledger_time, parse_ledger_time};
 use crate::limits;
 use crate::state::State;
 
@@ -53,13 +53,22 @@ SELECT ?1, guid, attempts, ?3, ?4, ?5, ?6
   FROM tx
  WHERE guid = ?2";
 
+/// With both ends as they are: behind an OR the upper one would end no search.
 const NARROW: &str = "
 SELECT count(*)
   FROM (SELECT 1
           FROM tx
          WHERE guid >= ?1
-           AND (?2 IS NULL OR guid < ?2)
+           AND guid < ?2
          LIMIT ?3)";
+
+/// A prefix of the greatest characters only, which nothing can come after.
+const NARROW_AT_THE_END: &str = "
+SELECT count(*)
+  FROM (SELECT 1
+          FROM tx
+         WHERE guid >= ?1
+         LIMIT ?2)";
 
 type Values = Vec<Box<dyn ToSql>>;
 
@@ -76,11 +85,12 @@ impl Survey for SqliteLedger {
     fn keys(&self, browse: &Browse, rows_max: usize) -> Result<Vec<Guid>, LedgerError> {
         self.read(|con| {
             let snapshot = con.unchecked_transaction()?;
-            let narrow = is_narrow(&snapshot, browse)?;
+            let look = Look::new(&snapshot, browse)?;
             let mut spots = Vec::new();
             for state in &browse.states {
-                let (mut sql, mut values) = select(SPOT_COLUMNS, *state, browse, narrow);
-                order(&mut sql, &mut values, browse, false, rows_max);
+                let by = look.by(*state, rows_max);
+                let (mut sql, mut values) = select(SPOT_COLUMNS, *state, browse, by);
+                order(&mut sql, &mut values, browse, by, false, rows_max);
                 let mut statement = prepare(&snapshot, &sql)?;
                 let found = statement.query_map(params_from_iter(values.iter()), spot)?;
                 spots.extend(found.collect::<rusqlite::Result<Vec<_>>>()?);
@@ -154,11 +164,38 @@ fn spot(row: &rusqlite::Row<'_>) -> rusqlite::Result<Spot> {
     })
 }
 
-/// What is looked for, and by which index.
-#[derive(Clone, Copy)]
+/// What is looked for, and what decides by which index.
 struct Look<'a> {
     browse: &'a Browse,
+    /// So few rows begin with the prefix that the key's own index finds them sooner than the state's.
     narrow: bool,
+    counts: Counts,
+}
+
+/// By which index. SQLite keeps no statistics of a ledger: it would take any range of keys for a small one, and any order of keys
+/// for a quick one, and read a million rows for a window of some hundred. So it is told.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum By {
+    /// The key's.
+    Key,
+    /// The state's; DONE has none.
+    State,
+}
+
+impl<'a> Look<'a> {
+    fn new(con: &Connection, browse: &'a Browse) -> rusqlite::Result<Look<'a>> {
+        Ok(Look { browse, narrow: is_narrow(con, browse)?, counts: counts_within(con)? })
+    }
+
+    /// The index for `rows_max` rows of a state, in order.
+    fn by(&self, state: State, rows_max: usize) -> By {
+        let (rows, all) = (self.counts.of(state), self.counts.rows.iter().sum::<u64>());
+        // In the key's order every all-th of rows is one of them; by the state's index all of them have to be sorted.
+        let is_dense = self.browse.column == Column::Guid
+            && self.browse.has_no_words()
+            && u128::from(rows).pow(2) > rows_max as u128 * u128::from(all);
+        if self.narrow || is_dense || state == State::Done { By::Key } else { By::State }
+    }
 }
 
 fn window(
@@ -167,13 +204,13 @@ fn window(
     part: &Part,
     rows_max: usize,
 ) -> rusqlite::Result<Window> {
-    let look = Look { browse, narrow: is_narrow(con, browse)? };
+    let look = Look::new(con, browse)?;
     let mut rows = match part {
-        Part::Start => side(con, look, None, false, rows_max)?,
-        Part::End => side(con, look, None, true, rows_max)?,
+        Part::Start => side(con, &look, None, false, rows_max)?,
+        Part::End => side(con, &look, None, true, rows_max)?,
         Part::Around(spot) => {
-            let mut before = side(con, look, Some(spot), true, rows_max)?;
-            let after = side(con, look, Some(spot), false, rows_max)?;
+            let mut before = side(con, &look, Some(spot), true, rows_max)?;
+            let after = side(con, &look, Some(spot), false, rows_max)?;
             // Half of them before the spot, more where the other side is short.
             let keep = (rows_max / 2).max(rows_max.saturating_sub(after.len()));
             before.drain(..before.len().saturating_sub(keep));
@@ -182,33 +219,35 @@ fn window(
         }
     };
     rows.truncate(rows_max);
-    let total = tally(con, look, None)?;
+    let total = tally(con, &look, None)?;
     let before = match (rows.first(), part) {
-        (Some(first), Part::End | Part::Around(_)) => tally(con, look, Some(&Spot::of(first)))?,
+        (Some(first), Part::Around(_)) => tally(con, &look, Some(&Spot::of(first)))?,
+        (_, Part::End) => total.saturating_sub(rows.len() as u64),
         (_, Part::Start) | (None, _) => 0,
     };
     let rows = rows
         .into_iter()
         .map(|row| Ok(Told { seen: last_seen(con, &row.guid)?, row }))
         .collect::<rusqlite::Result<_>>()?;
-    Ok(Window { rows, total, before })
+    Ok(Window { rows, total, before, counts: look.counts })
 }
 
 /// At most `rows_max` rows in order: those at or after the spot, or (`back`) the last ones before it. No spot: from the end of the order.
 fn side(
     con: &Connection,
-    Look { browse, narrow }: Look<'_>,
+    look: &Look<'_>,
     from: Option<&Spot>,
     back: bool,
     rows_max: usize,
 ) -> rusqlite::Result<Vec<crate::ledger::Row>> {
-    let mut rows = Vec::new();
+    let (mut rows, browse) = (Vec::new(), look.browse);
     for state in &browse.states {
-        let (mut sql, mut values) = select(ROW_COLUMNS, *state, browse, narrow);
+        let by = look.by(*state, rows_max);
+        let (mut sql, mut values) = select(ROW_COLUMNS, *state, browse, by);
         if let Some(spot) = from {
-            beyond(&mut sql, &mut values, browse, spot, back);
+            beyond(&mut sql, &mut values, browse, by, spot, back);
         }
-        order(&mut sql, &mut values, browse, back, rows_max);
+        order(&mut sql, &mut values, browse, by, back, rows_max);
         let mut statement = prepare(con, &sql)?;
         let found = statement.query_map(params_from_iter(values.iter()), read)?;
         rows.extend(found.collect::<rusqlite::Result<Vec<_>>>()?);
@@ -225,16 +264,31 @@ fn side(
 /// Whether so few rows begin with the prefix that the key's own index finds them sooner than the state's.
 fn is_narrow(con: &Connection, browse: &Browse) -> rusqlite::Result<bool> {
     let Some(prefix) = &browse.guid_prefix else { return Ok(false) };
-    let end = super::statements::after_prefix(prefix);
-    let rows: i64 = con
-        .prepare_cached(NARROW)?
-        .query_row(params![prefix, end, limits::NARROW_ROWS_MAX], |row| row.get(0))?;
-    Ok(rows < limits::NARROW_ROWS_MAX)
+    let most = limits::NARROW_ROWS_MAX;
+    let rows: i64 = match super::statements::after_prefix(prefix) {
+        Some(end) => {
+            con.prepare_cached(NARROW)?.query_row(params![prefix, end, most], |row| row.get(0))?
+        }
+        None => con
+            .prepare_cached(NARROW_AT_THE_END)?
+            .query_row(params![prefix, most], |row| row.get(0))?,
+    };
+    Ok(rows < most)
 }
 
-/// The text up to its conditions. `+` keeps the state's index out of it, for the key's own one.
-fn select(columns: &str, state: State, browse: &Browse, narrow: bool) -> (String, Values) {
-    let plus = if narrow { "+" } else { "" };
+impl By {
+    /// What keeps a column out of the reach of an index: `+` before the state's, or before the key.
+    fn pluses(self) -> (&'static str, &'static str) {
+        match self {
+            By::Key => ("+", ""),
+            By::State => ("", "+"),
+        }
+    }
+}
+
+/// The text up to its conditions.
+fn select(columns: &str, state: State, browse: &Browse, by: By) -> (String, Values) {
+    let (plus, key_plus) = by.pluses();
     let mut sql = format!("SELECT {columns}\n  FROM tx\n WHERE {plus}state = '{state}'");
     let mut values: Values = Vec::new();
     let mut also = |clause: &str, value: String| {
@@ -248,7 +302,8 @@ fn select(columns: &str, state: State, browse: &Browse, narrow: bool) -> (String
     if let Some(since) = browse.since {
         also("updated_at > ?", ledger_time(since));
     }
-    for (column, prefix) in [("guid", &browse.guid_prefix), ("tx_code", &browse.tx_prefix)] {
+    let key = format!("{key_plus}guid");
+    for (column, prefix) in [(&*key, &browse.guid_prefix), ("tx_code", &browse.tx_prefix)] {
         let Some(prefix) = prefix else { continue };
         also(&format!("{column} >= ?"), prefix.clone());
         if let Some(end) = super::statements::after_prefix(prefix) {
@@ -265,7 +320,7 @@ fn select(columns: &str, state: State, browse: &Browse, narrow: bool) -> (String
     (sql, values)
 }
 
-fn beyond(sql: &mut String, values: &mut Values, browse: &Browse, spot: &Spot, back: bool) {
+fn beyond(sql: &mut String, values: &mut Values, browse: &Browse, by: By, spot: &Spot, back: bool) {
     let compare = match (back, browse.descending) {
         (false, false) => ">=",
         (false, true) => "<=",
@@ -279,7 +334,7 @@ fn beyond(sql: &mut String, values: &mut Values, browse: &Browse, spot: &Spot, b
             values.push(Box::new(spot.updated_at.clone()));
         }
         Column::Guid => {
-            let _ = write!(sql, "\n   AND guid {compare} ?");
+            let _ = write!(sql, "\n   AND {}guid {compare} ?", by.pluses().1);
         }
         Column::Attempts => {
             let _ = write!(sql, "\n   AND (attempts, guid) {compare} (?, ?)");
@@ -289,11 +344,18 @@ fn beyond(sql: &mut String, values: &mut Values, browse: &Browse, spot: &Spot, b
     values.push(guid);
 }
 
-fn order(sql: &mut String, values: &mut Values, browse: &Browse, back: bool, rows_max: usize) {
+fn order(
+    sql: &mut String,
+    values: &mut Values,
+    browse: &Browse,
+    by: By,
+    back: bool,
+    rows_max: usize,
+) {
     let way = if browse.descending == back { "ASC" } else { "DESC" };
     let columns = match browse.column {
         Column::Age => format!("updated_at {way}, guid {way}"),
-        Column::Guid => format!("guid {way}"),
+        Column::Guid => format!("{}guid {way}", by.pluses().1),
         Column::Attempts => format!("attempts {way}, guid {way}"),
     };
     let _ = write!(sql, "\n ORDER BY {columns}\n LIMIT ?");
@@ -301,21 +363,21 @@ fn order(sql: &mut String, values: &mut Values, browse: &Browse, back: bool, row
 }
 
 /// How many rows there are, or stand before a spot. All rows of a state are counted by triggers; a part of them is counted in its index.
-fn tally(con: &Connection, look: Look<'_>, before: Option<&Spot>) -> rusqlite::Result<u64> {
-    let Look { browse, narrow } = look;
-    let kept = if before.is_none() { Some(counts_within(con)?) } else { None };
-    let mut total = 0;
+fn tally(con: &Connection, look: &Look<'_>, before: Option<&Spot>) -> rusqlite::Result<u64> {
+    let (mut total, browse) = (0, look.browse);
     for (at, state) in State::ALL.into_iter().enumerate() {
         if !browse.states.contains(&state) {
             continue;
         }
-        if let Some(counts) = kept.as_ref().filter(|_| browse.is_whole(state)) {
-            total += counts.rows[at];
+        if before.is_none() && browse.is_whole(state) {
+            total += look.counts.rows[at];
             continue;
         }
-        let (mut sql, mut values) = select("count(*)", state, browse, narrow);
+        // The state's index has the keys too: nothing but it is read.
+        let by = if look.narrow || state == State::Done { By::Key } else { By::State };
+        let (mut sql, mut values) = select("count(*)", state, browse, by);
         if let Some(spot) = before {
-            beyond(&mut sql, &mut values, browse, spot, true);
+            beyond(&mut sql, &mut values, browse, by, spot, true);
         }
         let mut statement = con.prepare_cached(&sql)?;
         let rows: i64 = statement.query_row(params_from_iter(values.iter()), |row| row.get(0))?;
@@ -364,18 +426,20 @@ fn numbers(con: &Connection, now: DateTime<Utc>) -> rusqlite::Result<Numbers> {
     let snapshot = con.unchecked_transaction()?;
     let mut numbers = Numbers { counts: counts_within(&snapshot)?, ..Numbers::default() };
     for (at, state) in State::ALL.into_iter().enumerate().filter(|(_, s)| *s != State::Done) {
-        // Counted from the youngest on: each bound's rows less those that were younger.
-        let sql = format!("SELECT count(*) FROM tx WHERE state = '{state}' AND updated_at <= ?");
+        // What is older than the last bound is the rest of what is kept: nobody counts a mountain that only grows.
+        let sql = format!(
+            "SELECT count(*) FROM tx WHERE state = '{state}' AND updated_at > ?1 AND updated_at <= ?2"
+        );
         let mut statement = snapshot.prepare_cached(&sql)?;
-        let mut older = numbers.counts.rows[at];
+        let (mut rest, mut until) = (numbers.counts.rows[at], char::MAX.to_string());
         for (class, bound) in AGE_BOUNDS_S.into_iter().enumerate() {
-            let until = ledger_time(now - chrono::TimeDelta::seconds(bound));
-            let rows: i64 = statement.query_row([until], |row| row.get(0))?;
-            let rows = u64::try_from(rows).unwrap_or(0);
-            numbers.ages[at][class] = older.saturating_sub(rows);
-            older = rows;
+            let since = ledger_time(now - chrono::TimeDelta::seconds(bound));
+            let rows: i64 = statement.query_row([&since, &until], |row| row.get(0))?;
+            numbers.ages[at][class] = u64::try_from(rows).unwrap_or(0);
+            rest = rest.saturating_sub(numbers.ages[at][class]);
+            until = since;
         }
-        numbers.ages[at][AGE_BOUNDS_S.len()] = older;
+        numbers.ages[at][AGE_BOUNDS_S.len()] = rest;
     }
     if has_table(&snapshot, "history")? {
         per_minute(&snapshot, now, &mut numbers)?;
@@ -433,4 +497,109 @@ fn last_lines(con: &Connection) -> rusqlite::Result<Vec<HistoryLine>> {
     let mut statement = con.prepare_cached(&sql)?;
     let most = i64::try_from(limits::LAST_LINES_MAX).unwrap_or(i64::MAX);
     statement.query_map(params![limits::SURVEY_LINES_MAX, most], line)?.collect()
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test that panics has failed, and says where")]
+mod tests {
+    use super::*;
+
+    fn con() -> Connection {
+        let con = Connection::open_in_memory().unwrap();
+        con.execute_batch(include_str!("../../../schema.sql")).unwrap();
+        con
+    }
+
+    /// How SQLite would answer: its plan, and whether it has to sort.
+    fn plan(columns: &str, browse: &Browse, by: By, from: Option<&Spot>) -> (String, bool) {
+        let (mut sql, mut values) = select(columns, browse.states[0], browse, by);
+        if let Some(spot) = from {
+            beyond(&mut sql, &mut values, browse, by, spot, false);
+        }
+        if columns != "count(*)" {
+            order(&mut sql, &mut values, browse, by, false, 100);
+        }
+        let steps = explained(&sql, &values);
+        (steps[0].clone(), steps.iter().any(|step| step.contains("TEMP B-TREE")))
+    }
+
+    fn explained(sql: &str, values: &Values) -> Vec<String> {
+        let con = con();
+        let mut statement = con.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+        let steps = statement.query_map(params_from_iter(values.iter()), |row| row.get(3)).unwrap();
+        steps.map(Result::unwrap).collect()
+    }
+
+    #[test]
+    fn whether_a_prefix_is_narrow_is_seen_at_its_own_rows_only() {
+        let texts = |texts: &[&str]| -> Values {
+            texts.iter().map(|text| Box::new((*text).to_owned()) as Box<dyn ToSql>).collect()
+        };
+        let steps = explained(NARROW, &texts(&["a", "b", "9"]));
+        assert!(steps.iter().any(|step| step.ends_with("(guid>? AND guid<?)")), "{steps:?}");
+        let steps = explained(NARROW_AT_THE_END, &texts(&["a", "9"]));
+        assert!(steps.iter().any(|step| step.ends_with("(guid>?)")), "{steps:?}");
+    }
+
+    #[test]
+    fn each_question_is_answered_by_the_index_that_it_was_meant_for() {
+        let spot = Spot {
+            guid: Guid::from_ledger("G".to_owned()),
+            updated_at: "2026-03-01 12:00:00".to_owned(),
+            attempts: 1,
+        };
+        let all = Browse::of(&[State::Unknown]);
+        let begins = Browse { guid_prefix: Some("2026".to_owned()), ..all.clone() };
+        let by_key = Browse { column: Column::Guid, ..all.clone() };
+        let cases = [
+            (ROW_COLUMNS, &all, By::State, None, "SCAN tx USING INDEX tx_unknown", false),
+            (
+                ROW_COLUMNS,
+                &all,
+                By::State,
+                Some(&spot),
+                "SEARCH tx USING INDEX tx_unknown ((updated_at,guid)>(?,?))",
+                false,
+            ),
+            // A wide prefix: the rows come in the order of their age and are left out one by one, none is sorted.
+            (ROW_COLUMNS, &begins, By::State, None, "SCAN tx USING INDEX tx_unknown", false),
+            (
+                ROW_COLUMNS,
+                &begins,
+                By::Key,
+                None,
+                "SEARCH tx USING INDEX sqlite_autoindex_tx_1 (guid>? AND guid<?)",
+                true,
+            ),
+            (
+                ROW_COLUMNS,
+                &by_key,
+                By::Key,
+                None,
+                "SCAN tx USING INDEX sqlite_autoindex_tx_1",
+                false,
+            ),
+            (ROW_COLUMNS, &by_key, By::State, None, "SCAN tx USING INDEX tx_unknown", true),
+            // Counting reads nothing but the index.
+            (
+                "count(*)",
+                &begins,
+                By::State,
+                None,
+                "SCAN tx USING COVERING INDEX tx_unknown",
+                false,
+            ),
+            (
+                "count(*)",
+                &all,
+                By::State,
+                Some(&spot),
+                "SEARCH tx USING COVERING INDEX tx_unknown ((updated_at,guid)>(?,?))",
+                false,
+            ),
+        ];
+        for (columns, browse, by, from, step, sorts) in cases {
+            assert_eq!(plan(columns, browse, by, from), (step.to_owned(), sorts), "{browse:?}");
+        }
+    }
 }

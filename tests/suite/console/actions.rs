@@ -162,6 +162,44 @@ fn states_are_chosen_from_a_menu_and_the_order_is_turned() {
 }
 
 #[test]
+fn ages_are_chosen_from_the_other_half_of_the_menu_and_states_and_words_stay() {
+    let file = mixed();
+    let mut rig = Rig::open(&file);
+    rig.keys(&["/state:unknown,failed tx:TRF\r", "f"]);
+    assert!(rig.screen().contains("States") && rig.screen().contains("Tab Age"));
+    rig.press("\t");
+    assert!(rig.screen().contains("1 any age") && rig.screen().contains("5 older than 2h"));
+    rig.press("5");
+    assert_eq!(guids(&rig), ["U1"]);
+    assert_eq!(rig.app.list.filter.to_string(), "state:unknown,failed age:>2h tx:TRF");
+    // The menu opens on what is chosen now; `f` turns it over as well as Tab.
+    rig.keys(&["f", "f", "\r"]);
+    assert_eq!(rig.app.list.filter.to_string(), "state:unknown,failed age:>2h tx:TRF");
+    rig.keys(&["f", "f", "7"]);
+    assert_eq!(guids(&rig), ["F1", "F2", "U2"]);
+    rig.keys(&["f", "2"]);
+    assert_eq!(rig.app.list.filter.to_string(), "state:unknown age:<1h tx:TRF");
+    rig.keys(&["f", "f", "1", "f", "1"]);
+    assert_eq!(rig.app.list.filter, Filter::default());
+}
+
+// What lies between the ends of a range is known only among the loaded rows.
+#[test]
+fn a_range_that_began_beyond_the_loaded_rows_is_not_guessed_at() {
+    let file = File::new();
+    let guids: Vec<String> = (0..1_300).map(|at| format!("U{at:05}")).collect();
+    let rows: Vec<_> =
+        guids.iter().zip(0..).map(|(guid, at)| put(guid, "UNKNOWN", 9_000 - at)).collect();
+    file.put(&rows);
+    let mut rig = Rig::open(&file);
+    rig.keys(&["v", "G", " "]);
+    assert!(rig.app.list.marks.is_empty());
+    assert!(rig.screen().contains("the range's beginning is not loaded"), "{}", rig.screen());
+    rig.keys(&["k", "k", " "]);
+    assert_eq!(rig.app.list.marks.len(), 3, "from there on it is a range as any");
+}
+
+#[test]
 fn a_range_marks_what_lies_between() {
     let mut rig = Rig::open(&mixed());
     rig.keys(&["v", "j", "j", " "]);
@@ -178,6 +216,31 @@ fn enter_on_a_line_of_the_overview_opens_the_rows_behind_it() {
     assert_eq!((rig.app.tab, guids(&rig)), (Tab::Ledger, vec!["U1".to_owned(), "U2".to_owned()]));
     rig.keys(&["1", "j", "j", "\r"]);
     assert_eq!(guids(&rig), ["F1", "F2"], "the reason of the FAILED rows, most frequent or first");
+}
+
+#[test]
+fn tab_goes_from_block_to_block_of_the_overview_and_enter_on_a_run_opens_its_row() {
+    let file = mixed();
+    let mut rig = Rig::open(&file);
+    rig.press("R");
+    rig.confirm("morning round");
+    rig.press("1");
+    assert_eq!(rig.app.overview_place(), (0, 0));
+    rig.keys(&["\t"]);
+    assert_eq!(rig.app.overview_place(), (1, 0));
+    rig.keys(&["\t"]);
+    assert_eq!(rig.app.overview_place(), (2, 0));
+    rig.press("\r");
+    assert!(rig.app.looking.open && rig.screen().contains("Row U1"), "{}", rig.screen());
+    rig.keys(&["1", "\t"]);
+    assert_eq!(rig.app.overview_place(), (0, 0), "round and round");
+    rig.press("\x1b[Z");
+    assert_eq!(rig.app.overview_place(), (2, 0));
+    // However small the terminal: the block that has the cursor is seen.
+    rig.send(Msg::Resized(60, 15));
+    assert!(rig.screen().contains("resolve"), "{}", rig.screen());
+    rig.press("\x1b[Z");
+    assert!(rig.screen().contains("connect refused"), "{}", rig.screen());
 }
 
 #[test]

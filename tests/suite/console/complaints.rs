@@ -3,10 +3,11 @@
 
 use std::time::Duration;
 
-use oncegate::console::app::{Focus, Mode, Msg, RunState, Tab};
+use oncegate::console::app::{Ask, Effect, Focus, Mode, Msg, RunState, Tab};
 use oncegate::console::input::{Code, Input, Key};
 use oncegate::console::keys::{Action, Keymap, TABLE, sequence};
-use oncegate::console::text;
+use oncegate::console::{text, work};
+use oncegate::ledger::LedgerError;
 use oncegate::limits;
 use oncegate::state::State;
 
@@ -552,9 +553,9 @@ fn trouble_keeps_the_old_rows_and_says_since_when_until_it_is_over() {
     let file = failed(2);
     let mut rig = Rig::open(&file);
     rig.clock.forward(60);
-    rig.send(Msg::Trouble("the ledger is locked by another process".to_owned()));
+    rig.send(Msg::Trouble(LedgerError::Busy));
     let screen = rig.screen();
-    assert!(screen.contains("locked by another process since 14:04:07 UTC"), "{screen}");
+    assert!(screen.contains("since 14:04:07 UTC: the ledger is locked by another"), "{screen}");
     assert!(screen.contains("rows are as of 14:03:07 UTC") && screen.contains("F0001"), "{screen}");
     rig.clock.forward(60);
     rig.send(Msg::Changed);
@@ -607,4 +608,58 @@ fn a_dialog_drawn_later_than_the_key_was_read_takes_no_key() {
 #[test]
 fn text_widths_are_those_of_the_cells() {
     assert_eq!(["한글", "漢字", "e\u{301}", "😀", "a"].map(text::width), [4, 4, 1, 2, 1]);
+}
+
+// A window holds some hundred rows. With a mark in it, the rows beyond were taken for newcomers that have to wait.
+#[test]
+fn with_a_mark_paging_goes_on_beyond_the_loaded_rows_and_takes_no_old_row_for_a_new_one() {
+    let file = failed(1_300);
+    let mut rig = Rig::open(&file);
+    rig.keys(&["j", "j", " "]);
+    for page in 1..=30 {
+        rig.press("\x1b[6~");
+        rig.send(Msg::Changed);
+        assert_eq!(rig.cursor(), format!("F{:04}", 4 + 28 * page));
+        assert_eq!((rig.app.list.waiting, rig.app.list.lines.total), (0, 1_300), "page {page}");
+    }
+    let (first, last) = (849 - 5, 849 + 5);
+    file.con().execute("DELETE FROM tx WHERE guid = 'F0843'", []).unwrap();
+    file.put(&[put("F0843a", "FAILED", 4_000 - 843), put("A", "FAILED", 9_000)]);
+    rig.send(Msg::Changed);
+    let guids: Vec<String> =
+        rig.app.list.lines.rows.iter().map(|line| line.guid.to_string()).collect();
+    let around = |from: usize, to: usize| (from..=to).map(|at| format!("F{at:04}"));
+    assert!(!guids.contains(&"F0843".to_owned()) && !guids.contains(&"F0843a".to_owned()));
+    assert!(around(first, last).all(|guid| guids.contains(&guid)), "{guids:?}");
+    assert_eq!(rig.app.list.waiting, 1, "what came before the loaded rows is not looked for");
+    assert_eq!(rig.app.list.marks.len(), 1);
+}
+
+// A key that is held down is quicker than the ledger: pages beyond the loaded rows were cut short.
+#[test]
+fn pages_that_are_pressed_before_their_rows_are_loaded_are_not_lost() {
+    let file = failed(1_300);
+    let mut rig = Rig::open(&file);
+    for page in 1..=13 {
+        rig.press("\x1b[6~");
+        assert_eq!(rig.cursor(), format!("F{:04}", 1 + 28 * page));
+    }
+    // Now the answers are late: six pages are pressed before the first one comes.
+    let ask = |effects: Vec<Effect>| {
+        effects.into_iter().find_map(|effect| match effect {
+            Effect::Ask(ask @ Ask::Lines(..)) => Some(ask),
+            _ => None,
+        })
+    };
+    let mut asked = None;
+    for _ in 0..6 {
+        let effects = rig.app.act(Action::PageDown);
+        asked = asked.or(ask(effects));
+    }
+    let mut asked = asked.or_else(|| ask(rig.app.refresh()));
+    while let Some(question) = asked {
+        let answer = work::answer(&rig.desk, None, &question);
+        asked = ask(rig.app.update(answer));
+    }
+    assert_eq!(rig.cursor(), format!("F{:04}", 1 + 28 * 19));
 }

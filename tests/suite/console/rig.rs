@@ -371,7 +371,7 @@ impl Rig {
             for row in rows {
                 self.send(Msg::Run(number, RunNews::Row(row)));
             }
-            self.send(Msg::Run(number, RunNews::Ended(ran.err().map(|error| error.to_string()))));
+            self.send(Msg::Run(number, RunNews::Ended(ran.err().map(Into::into))));
         }
     }
 

@@ -1,12 +1,18 @@
 //! The screens themselves: snapshots, every size, every byte.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use oncegate::console::app::Look;
-use oncegate::console::app::Msg;
+use oncegate::console::app::{Answer, Look, Msg, RunNews, Tab};
+use oncegate::console::outbox::{Outbox, Pending};
 use oncegate::console::text::width;
 use oncegate::console::theme::Theme;
 use oncegate::console::words::Lang;
+use oncegate::engine::Reason;
+use oncegate::engine::desk::{Became, Line, Lines, RowTold};
+use oncegate::guid::Guid;
+use oncegate::ledger::{Counts, LedgerError};
+use oncegate::state::State;
 use oncegate::visible::is_hidden;
 use proptest::prelude::*;
 use ratatui::buffer::Buffer;
@@ -33,64 +39,233 @@ fn file() -> File {
 const SIZES: [(u16, u16); 3] = [(120, 36), (80, 24), (60, 15)];
 
 /// Ways to every screen and dialog.
-const SCREENS: [(&str, &[&str]); 13] = [
+const SCREENS: [(&str, &[&str]); 21] = [
     ("overview", &["1"]),
+    ("overview_reasons", &["1", "\t", "j"]),
     ("list", &["j", " "]),
+    ("list_by_guid", &["s", "S"]),
     ("detail", &["\r"]),
     ("request", &["\r", "\t", "j", "j"]),
+    ("response", &["\r", "\t", "\t", "b"]),
+    ("detail_gone", &[":goto 20261129WEB0000000000000000099\r"]),
     ("runs_empty", &["3"]),
-    ("runs", &["P", "3"]),
     ("outbox", &["4"]),
     ("history", &["5"]),
     ("plan", &["*", "P"]),
+    ("plan_purge", &["/state:done\r", "X"]),
     ("plan_nothing", &["P"]),
     ("help", &["?"]),
-    ("menu", &["f"]),
+    ("menu_states", &["f"]),
+    ("menu_ages", &["f", "\t"]),
+    ("menu_export", &["e"]),
+    ("filter_typed", &["/colour:red\r"]),
     ("empty", &["/guid:none\r"]),
+    ("interrupted", &["\x03"]),
 ];
 
-fn at(file: &File, options: &Options, way: &[&str], runs: bool) -> Rig {
+/// Screens that take more than keys.
+const SPECIAL: [&str; 10] = [
+    "runs_going",
+    "runs_ended",
+    "outbox_waiting",
+    "trouble",
+    "broken",
+    "read_only",
+    "nothing_at_all",
+    "nothing_at_all_overview",
+    "a_million",
+    "a_million_overview",
+];
+
+fn at(file: &File, options: &Options, way: &[&str]) -> Rig {
     let mut rig = Rig::with(file, options);
     rig.hold = true;
-    if runs {
-        rig.press("/state:failed\r");
-        rig.keys(&["*", "P"]);
-        rig.confirm("ticket 8812");
-        rig.press("3");
-        return rig;
-    }
     rig.keys(way);
     rig
 }
 
-#[test]
-fn every_screen_looks_as_it_did() {
-    let file = file();
-    for (columns, lines) in SIZES {
-        let mut out = String::new();
-        for (name, way) in SCREENS {
-            let options = Options { size: (columns, lines), ..Options::default() };
-            let rig = at(&file, &options, way, name == "runs");
-            let _ = writeln!(out, "=== {name}\n{}", rig.screen());
+fn special(name: &str, file: &File, options: &Options) -> Rig {
+    match name {
+        "runs_going" | "runs_ended" => runs(options, name == "runs_ended"),
+        "outbox_waiting" => {
+            let mut rig = at(file, options, &[]);
+            rig.app.facts.outbox = true;
+            rig.app.tab = Tab::Outbox;
+            rig.send(Msg::Answer(Answer::Outbox(Box::new(outbox()))));
+            rig
         }
-        insta::assert_snapshot!(format!("screens_{columns}x{lines}"), out);
+        "trouble" => {
+            let mut rig = at(file, options, &["j"]);
+            rig.clock.forward(75);
+            rig.send(Msg::Trouble(LedgerError::Busy));
+            rig
+        }
+        "broken" => {
+            let mut rig = at(file, options, &[]);
+            rig.send(Msg::Broken("refresh: index out of bounds".to_owned()));
+            rig.press("P");
+            rig
+        }
+        "read_only" => {
+            let options = Options { read_only: true, ..options.clone() };
+            at(file, &options, &["X"])
+        }
+        "nothing_at_all" => at(&File::new(), options, &[]),
+        "nothing_at_all_overview" => at(&File::new(), options, &["1"]),
+        "a_million" => million(at(file, options, &[])),
+        "a_million_overview" => {
+            let mut rig = million(at(file, options, &["1"]));
+            rig.app.counts = Some(million_counts());
+            rig
+        }
+        other => panic!("{other} is no screen"),
+    }
+}
+
+/// A run over four rows: one was tried too often meanwhile, one has gone; the others are sent.
+fn runs(options: &Options, ended: bool) -> Rig {
+    let file = File::new();
+    let guids = ["20261129MOB1", "20261129MOB2", "20261129MOB3", "20261129MOB4"];
+    let rows: Vec<Put<'_>> = guids.iter().map(|guid| put(guid, "FAILED", 3_000)).collect();
+    file.put(&rows);
+    let mut rig = at(&file, options, &["*", "P"]);
+    rig.confirm("ticket 8812, 담당자 확인");
+    file.con().execute("UPDATE tx SET attempts = 3 WHERE guid LIKE '%1'", []).unwrap();
+    file.con().execute("DELETE FROM tx WHERE guid LIKE '%2'", []).unwrap();
+    rig.press("3");
+    rig.clock.forward(4);
+    if ended {
+        rig.run_held();
+    } else {
+        let guid = Guid::from_ledger(guids[0].to_owned());
+        let told = RowTold { guid, became: Became::Failed, reason: Reason::Unreachable };
+        rig.send(Msg::Run(1, RunNews::Row(told)));
+    }
+    rig
+}
+
+fn outbox() -> Outbox {
+    let pending = |seq| Pending { seq, id: format!("order-{seq}"), qty: 3 };
+    Outbox {
+        orders: 40,
+        waiting: 12,
+        pending: (29..=40).map(pending).collect(),
+        inbox: Some((28, 84)),
+        no_url: false,
+    }
+}
+
+fn million_counts() -> Counts {
+    let oldest = Some("2026-10-30 09:00:00".to_owned());
+    let oldest = [oldest.clone(), oldest.clone(), None, oldest.clone(), oldest];
+    Counts { rows: [1_000, 10_000, 469_000, 500_000, 20_000], oldest }
+}
+
+/// The console as if its ledger had a million rows, the cursor in the midst of them.
+fn million(mut rig: Rig) -> Rig {
+    let line = |at: u64| Line {
+        guid: Guid::from_ledger(format!("20261129MOB{at:019}")),
+        state: if at.is_multiple_of(26) { State::Failed } else { State::Unknown },
+        tx_code: "TRF00100".to_owned(),
+        code: Some("E901".to_owned()),
+        attempts: 3,
+        updated_at: format!("2026-11-{:02} 09:00:00", 1 + at % 26),
+        amount: Some(9_999_999_999_999),
+        seen: Some("read timeout after 3.0 s".to_owned()),
+    };
+    let before = 264_900;
+    let rows = (before..before + 400).map(line).collect();
+    let lines = Lines { rows, total: 530_000, before, counts: million_counts() };
+    rig.app.list.asked = Some(1);
+    rig.send(Msg::Answer(Answer::Lines(1, Box::new(lines))));
+    rig.app.list.go(200, rig.app.page());
+    if let Some((numbers, _)) = &mut rig.app.numbers {
+        numbers.counts = million_counts();
+        numbers.ages = [[1_000, 0, 0, 0, 0, 0], [10_000; 6], [0; 6], [83_333; 6], [3_333; 6]];
+        numbers.unknown_per_minute = std::array::from_fn(|at| at as u64 * 700);
+        numbers.reasons.iter_mut().for_each(|reason| reason.rows *= 250_000);
+    }
+    rig
+}
+
+/// Every screen, one after the other.
+fn all(file: &File, options: &Options) -> String {
+    let mut out = String::new();
+    for (name, way) in SCREENS {
+        let _ = writeln!(out, "=== {name}\n{}", at(file, options, way).screen());
+    }
+    for name in SPECIAL {
+        let _ = writeln!(out, "=== {name}\n{}", special(name, file, options).screen());
+    }
+    out
+}
+
+#[test]
+fn every_screen_in_every_language_and_size_looks_as_it_did() {
+    let file = file();
+    for lang in Lang::ALL {
+        for size in SIZES {
+            let look = Look { lang, ..Options::default().look };
+            let options = Options { size, look, ..Options::default() };
+            let (columns, lines) = size;
+            let name = format!("screens_{}_{columns}x{lines}", lang.name());
+            insta::assert_snapshot!(name, all(&file, &options));
+        }
     }
 }
 
 #[test]
-fn every_language_and_the_plain_characters_look_as_they_did() {
+fn every_screen_in_plain_characters_looks_as_it_did() {
+    let look = Look { ascii: true, ..Options::default().look };
+    let options = Options { size: (80, 24), look, ..Options::default() };
+    insta::assert_snapshot!("screens_ascii", all(&file(), &options));
+}
+
+/// Which texts have which style: `Cyan BOLD: Rows · STATE AGE`.
+fn styles(buffer: &Buffer) -> String {
+    let mut texts: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let area = *buffer.area();
+    for y in area.top()..area.bottom() {
+        let mut last = None;
+        for x in area.left()..area.right() {
+            let cell = &buffer[(x, y)];
+            let style = format!("{:?}/{:?} {:?}", cell.fg, cell.bg, cell.modifier);
+            let runs = texts.entry(style.clone()).or_default();
+            if last.as_ref() != Some(&style) {
+                runs.push(String::new());
+            }
+            runs.last_mut().unwrap().push_str(cell.symbol());
+            last = Some(style);
+        }
+    }
+    let mut out = String::new();
+    for (style, runs) in texts {
+        let words = |run: &String| run.split_whitespace().collect::<Vec<_>>().join(" ");
+        let mut runs: Vec<String> = runs.iter().map(words).filter(|run| !run.is_empty()).collect();
+        runs.dedup();
+        if !runs.is_empty() && !style.starts_with("Reset/Reset NONE") {
+            let _ = writeln!(out, "{style}: {}", runs.join(" · "));
+        }
+    }
+    out
+}
+
+#[test]
+fn every_theme_gives_every_screen_the_styles_that_it_did() {
     let file = file();
-    for lang in [Lang::Ko, Lang::Ja, Lang::En] {
-        let ascii = lang == Lang::En;
+    for theme in Theme::ALL {
+        let look = Look { theme, ..Options::default().look };
+        let options = Options { size: (80, 24), look, ..Options::default() };
         let mut out = String::new();
         for (name, way) in SCREENS {
-            let look = Look { lang, ascii, ..Options::default().look };
-            let options = Options { size: (80, 24), look, ..Options::default() };
-            let rig = at(&file, &options, way, name == "runs");
-            let _ = writeln!(out, "=== {name}\n{}", rig.screen());
+            let rig = at(&file, &options, way);
+            let _ = writeln!(out, "=== {name}\n{}", styles(&rig.buffer()));
         }
-        let name = if ascii { "ascii" } else { lang.name() };
-        insta::assert_snapshot!(format!("screens_{name}"), out);
+        for name in SPECIAL {
+            let rig = special(name, &file, &options);
+            let _ = writeln!(out, "=== {name}\n{}", styles(&rig.buffer()));
+        }
+        insta::assert_snapshot!(format!("styles_{}", theme.name()), out);
     }
 }
 
@@ -113,25 +288,27 @@ fn no_size_panics_on_any_screen() {
     let file = file();
     let mut rig = Rig::open(&file);
     rig.hold = true;
-    for (at, (name, way)) in SCREENS.into_iter().enumerate() {
+    for (at, (_, way)) in SCREENS.into_iter().enumerate() {
         rig.fresh();
-        if name == "runs" {
-            rig.press("/state:failed\r");
-            rig.keys(&["*", "P"]);
-            rig.confirm("ticket 8812");
-        } else {
-            rig.keys(way);
-        }
-        for columns in (1 + at % 7..=130).step_by(7) {
-            for lines in 1..=40 {
-                rig.send(Msg::Resized(u16::try_from(columns).unwrap(), lines));
-                rig.buffer();
-            }
-        }
-        rig.send(Msg::Resized(120, 36));
+        rig.keys(way);
+        sweep(&mut rig, at);
+    }
+    for (at, name) in SPECIAL.into_iter().enumerate() {
+        sweep(&mut special(name, &file, &Options::default()), at);
     }
     rig.send(Msg::Resized(59, 14));
     assert!(rig.screen().contains("needs 60x15, is 59x14"));
+}
+
+/// Every height, and every seventh width from here on.
+fn sweep(rig: &mut Rig, from: usize) {
+    for columns in (1 + from % 7..=130).step_by(7) {
+        for lines in 1..=40 {
+            rig.send(Msg::Resized(u16::try_from(columns).unwrap(), lines));
+            rig.buffer();
+        }
+    }
+    rig.send(Msg::Resized(120, 36));
 }
 
 /// Where the vertical borders stand in each line of the list.
