@@ -23,11 +23,13 @@ pub fn measure(ledger: &Path, rounds: usize) -> Anyhow<()> {
     let mut times = Times::new();
     let mut memory = Vec::new();
     for _ in 0..rounds {
-        let mut console = Console::open(ledger, &[])?;
+        // Nobody listens there: plans are made, nothing is sent.
+        let mut console = Console::open(ledger, &["--core", "http://127.0.0.1:9"])?;
         let mut took = |name, ms| times.entry(name).or_default().push(ms);
         took("open", console.until(is_whole)?);
         pages(&mut console, &mut took)?;
         filters(&mut console, &mut took)?;
+        plans(&mut console, &mut took)?;
         screens(&mut console, &mut took)?;
         memory.push(machine::mib_of(console.pid(), "VmHWM:"));
         console.quit()?;
@@ -40,7 +42,7 @@ pub fn measure(ledger: &Path, rounds: usize) -> Anyhow<()> {
 }
 
 /// The lines in the order in which they are printed, and whether the bound is for them.
-const LINES: [(&str, bool); 15] = [
+const LINES: [(&str, bool); 19] = [
     ("open", true),
     ("page down", true),
     ("end", true),
@@ -54,6 +56,10 @@ const LINES: [(&str, bool); 15] = [
     ("filter: one state", true),
     ("filter: an age", true),
     ("overview", true),
+    ("mark all: too many", true),
+    ("mark all: 53,000", true),
+    ("plan of 53,000: it says that it is made", true),
+    ("plan of 53,000: it is there", false),
     ("filter: part of a reason", false),
     ("sorted by attempts", false),
 ];
@@ -121,6 +127,27 @@ fn filters(console: &mut Console, took: &mut dyn FnMut(&'static str, f64)) -> An
         console.press("\x1b")?;
         console.until(is_whole)?;
     }
+    Ok(())
+}
+
+/// The greatest plan that can be made, and what is too much for one.
+fn plans(console: &mut Console, took: &mut dyn FnMut(&'static str, f64)) -> Anyhow<()> {
+    console.press("*")?;
+    took("mark all: too many", console.until(|screen| screen.contains("narrow the filter"))?);
+    let one = guid(500_000);
+    console.press(&format!("/guid:{}\r", &one[..one.len() - 5]))?;
+    console.until(|screen| total(screen) == 53_000)?;
+    console.press("*")?;
+    took("mark all: 53,000", console.until(|screen| screen.contains("marked 53000"))?);
+    console.press("P")?;
+    let begun = console.until(|screen| screen.contains("making the plan"))?;
+    took("plan of 53,000: it says that it is made", begun);
+    took("plan of 53,000: it is there", console.until(|screen| screen.contains("2000 of 53000"))?);
+    for _ in 0..3 {
+        console.press("\x1b")?;
+        console.rest(Duration::from_millis(100));
+    }
+    console.until(is_whole)?;
     Ok(())
 }
 

@@ -2,7 +2,6 @@
 #![expect(clippy::unwrap_used, reason = "a test that can't go on has failed")]
 
 use std::fs;
-use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -29,7 +28,8 @@ use crate::ledgers::{
     HandClock, again, claim, claimed, empty_ledger, id, orphan, record, scratch, settle, trail,
     wait_for,
 };
-use crate::support::skip::skipped;
+
+use crate::support::alone::{OWN_MOUNTS, fill, in_a_process_of_its_own, mount};
 
 const SCHEMA: &str = include_str!("../../schema.sql");
 const BARE: &str = "
@@ -64,40 +64,6 @@ fn names(dir: &Path) -> Vec<String> {
         fs::read_dir(dir).unwrap().map(|e| name(e).to_str().unwrap().to_owned()).collect();
     names.sort();
     names
-}
-
-/// Runs this test in a process of its own under `wrapper`; true in that process, false (when it is through) in the first.
-fn in_a_process_of_its_own(test: &str, wrapper: &[&str]) -> bool {
-    if std::env::var_os("ONCEGATE_TEST_ALONE").is_some() {
-        return true;
-    }
-    let able = Command::new(wrapper[0]).args(&wrapper[1..]).arg("true").output();
-    if !able.as_ref().is_ok_and(|output| output.status.success()) {
-        skipped(test, &format!("`{}` does not work here: {able:?}", wrapper.join(" ")));
-        return false;
-    }
-    let name = format!("sqlite_ledger::{test}");
-    let output = Command::new(wrapper[0])
-        .args(&wrapper[1..])
-        .arg(std::env::current_exe().unwrap())
-        .args([name.as_str(), "--exact", "--nocapture"])
-        .env("ONCEGATE_TEST_ALONE", "1")
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(
-        output.status.success() && said.contains("1 passed"),
-        "{said}\n{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    false
-}
-
-/// A user and mount namespace: mounts without being root, which vanish with the process.
-const OWN_MOUNTS: &[&str] = &["unshare", "--user", "--map-root-user", "--mount"];
-
-fn mount(arguments: &[&str], dir: &Path) {
-    assert!(Command::new("mount").args(arguments).arg(dir).status().unwrap().success());
 }
 
 // ---- the file
@@ -297,7 +263,8 @@ fn a_key_by_any_other_name_is_a_key() {
 
 #[test]
 fn a_file_that_was_refused_is_not_kept_open() {
-    if !in_a_process_of_its_own("a_file_that_was_refused_is_not_kept_open", &["env"]) {
+    if !in_a_process_of_its_own("sqlite_ledger::a_file_that_was_refused_is_not_kept_open", &["env"])
+    {
         return;
     }
     let dir = scratch();
@@ -913,7 +880,7 @@ fn a_deep_queue_of_readers_gets_its_turn() {
 
 #[test]
 fn a_full_disk_takes_the_results_of_what_was_claimed_and_no_new_claims() {
-    let test = "a_full_disk_takes_the_results_of_what_was_claimed_and_no_new_claims";
+    let test = "sqlite_ledger::a_full_disk_takes_the_results_of_what_was_claimed_and_no_new_claims";
     if !in_a_process_of_its_own(test, OWN_MOUNTS) {
         return;
     }
@@ -961,7 +928,8 @@ fn a_full_disk_takes_the_results_of_what_was_claimed_and_no_new_claims() {
 
 #[test]
 fn a_relay_on_a_disk_without_room_for_ballast_serves_what_needs_no_claim() {
-    let test = "a_relay_on_a_disk_without_room_for_ballast_serves_what_needs_no_claim";
+    let test =
+        "sqlite_ledger::a_relay_on_a_disk_without_room_for_ballast_serves_what_needs_no_claim";
     if !in_a_process_of_its_own(test, OWN_MOUNTS) {
         return;
     }
@@ -977,17 +945,9 @@ fn a_relay_on_a_disk_without_room_for_ballast_serves_what_needs_no_claim() {
     assert!(!names(dir.path()).iter().any(|name| name.contains("ballast")), "no part of it stays");
 }
 
-/// Writes until the disk is full.
-fn fill(path: &Path) {
-    let mut filler = fs::File::create(path).unwrap();
-    for piece in [1 << 16, 1 << 10, 1] {
-        while filler.write_all(&vec![b'x'; piece]).is_ok() {}
-    }
-}
-
 #[test]
 fn a_ledger_on_a_read_only_disk_is_refused_with_a_remedy() {
-    let test = "a_ledger_on_a_read_only_disk_is_refused_with_a_remedy";
+    let test = "sqlite_ledger::a_ledger_on_a_read_only_disk_is_refused_with_a_remedy";
     if !in_a_process_of_its_own(test, OWN_MOUNTS) {
         return;
     }
@@ -1007,7 +967,7 @@ fn a_ledger_on_a_read_only_disk_is_refused_with_a_remedy() {
 
 #[test]
 fn after_a_failed_sync_the_process_is_told_once_and_nothing_is_written_any_more() {
-    let test = "after_a_failed_sync_the_process_is_told_once_and_nothing_is_written_any_more";
+    let test = "sqlite_ledger::after_a_failed_sync_the_process_is_told_once_and_nothing_is_written_any_more";
     // One sync of a thread fails, the later ones would succeed: what they say of the lost one is not true.
     let inject = "inject=fsync,fdatasync:error=EIO:when=40";
     let strace =

@@ -258,6 +258,10 @@ impl App {
         if self.tab != Tab::Ledger {
             return Vec::new();
         }
+        if !self.looking.open {
+            // The pane beside the list is the row under the cursor.
+            return self.open_line();
+        }
         let at = Pane::ALL.iter().position(|pane| *pane == self.looking.pane).unwrap_or(0);
         self.looking.pane = Pane::ALL[(at + by) % Pane::ALL.len()];
         match self.looking.pane {

@@ -13,6 +13,7 @@ use crate::console::text::fill;
 use crate::console::view;
 use crate::engine::desk::{Lines, Shown};
 use crate::guid::Guid;
+use crate::ledger::LedgerError;
 use crate::limits;
 
 impl App {
@@ -31,7 +32,8 @@ impl App {
             Msg::Resized(columns, lines) => self.resized(columns, lines),
             Msg::Tick => Vec::new(),
             Msg::Changed => {
-                self.trouble = None;
+                // Whatever else was wrong is over when an answer says so, and not because somebody asks again.
+                self.trouble.take_if(|(what, _)| *what == LedgerError::Moved);
                 if self.paused { Vec::new() } else { self.refresh() }
             }
             Msg::Answer(answer) => self.answer(answer),
@@ -286,6 +288,13 @@ impl App {
     }
 
     fn answer(&mut self, answer: Answer) -> Vec<Effect> {
+        let is_of_the_ledger = matches!(
+            answer,
+            Answer::Lines(..) | Answer::Numbers(_) | Answer::Counts(_) | Answer::Trail(..)
+        );
+        if is_of_the_ledger {
+            self.trouble.take_if(|(what, _)| *what != LedgerError::Moved);
+        }
         match answer {
             Answer::Lines(serial, lines) => self.lines(serial, *lines),
             Answer::Shown(guid, shown) => {
@@ -339,7 +348,6 @@ impl App {
             return Vec::new();
         }
         self.list.asked = None;
-        self.trouble = None;
         // Of the same moment as the list: header and list never disagree.
         self.counts = Some(lines.counts.clone());
         let (now, page) = (self.now, self.page());

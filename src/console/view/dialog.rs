@@ -157,6 +157,7 @@ fn above(app: &App, confirm: &Confirm, cells: usize) -> Vec<(String, Style)> {
             }
             add(numbers.join("   "), theme.header());
             for (guid, why) in plan.left_out.iter().take(LEFT_OUT_SHOWN) {
+                let guid = middle(&shown(guid.as_str()), guid_cells(app));
                 add(format!("  {guid}  {}", app.why_not(plan.act, why)), theme.warning());
             }
             if left_out > LEFT_OUT_SHOWN {
@@ -190,6 +191,11 @@ fn doing(app: &App, act: Act) -> String {
     }
 }
 
+/// Cells of a GUID: where there is little room, amount and reason matter more than its middle.
+fn guid_cells(app: &App) -> usize {
+    if app.size.0 < 100 { 20 } else { 30 }
+}
+
 /// The n-th row.
 fn row_line(app: &App, confirm: &Confirm, at: usize) -> String {
     match &confirm.what {
@@ -204,11 +210,10 @@ fn row_line(app: &App, confirm: &Confirm, at: usize) -> String {
         What::Rows(plan) => plan.rows.get(at).map_or(String::new(), |row| {
             let old = age_s(&row.updated_at, app.now).map_or("?".to_owned(), age);
             let amount = row.amount.map_or("-".to_owned(), grouped);
-            // Where there is little room, amount and reason matter more than the whole GUID.
-            let guid_cells = if app.size.0 < 100 { 20 } else { 30 };
+            let cells = guid_cells(app);
             format!(
                 "{} {} {} {} {}",
-                left(&middle(&shown(row.planned.guid.as_str()), guid_cells), guid_cells),
+                left(&middle(&shown(row.planned.guid.as_str()), cells), cells),
                 left(&format!("{} {}", symbol(row.state), row.state), 11),
                 right(&old, 6),
                 right(&amount, 13),

@@ -30,7 +30,7 @@ pub fn draw(app: &App, buf: &mut Buffer, body: Rect) {
     let heads = columns.line([
         &format!("{} (UTC)", words.col_when),
         words.col_cause,
-        words.col_change,
+        &if columns.is_narrow { letters(words.col_change) } else { words.col_change.to_owned() },
         words.col_guid,
         words.col_who,
         &rest,

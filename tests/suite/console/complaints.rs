@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use oncegate::console::app::{Ask, Effect, Focus, Mode, Msg, RunState, Tab};
+use oncegate::console::app::{Answer, Ask, Effect, Focus, Mode, Msg, RunState, Tab};
 use oncegate::console::input::{Code, Input, Key};
 use oncegate::console::keys::{Action, Keymap, TABLE, sequence};
 use oncegate::console::{text, work};
@@ -260,6 +260,85 @@ fn after_a_run_the_list_shows_the_new_state() {
     rig.press("P");
     rig.confirm("");
     assert_eq!(rig.app.list.lines.rows[0].state, State::Unknown);
+}
+
+// T23, temporalio/cli#216: the count timed out and blocked the action.
+#[test]
+fn what_is_too_much_for_a_plan_is_said_at_once_and_a_long_plan_can_be_given_up() {
+    let file = failed(40);
+    let mut rig = Rig::open(&file);
+    rig.hold = true;
+    let guids: Vec<_> = (0..=limits::MARKS_MAX).map(|at| format!("F{at:06}").into_guid()).collect();
+    let effects = rig.app.act(Action::MarkAll);
+    let [Effect::Ask(Ask::Keys(serial, _))] = effects.as_slice() else { panic!("{effects:?}") };
+    rig.send(Msg::Answer(Answer::Keys(*serial, guids)));
+    assert!(rig.screen().contains("more than 100000 rows match: narrow"), "{}", rig.screen());
+    assert!(rig.app.list.marks.is_empty());
+    // The plan is made elsewhere: meanwhile the screen says so, and Esc takes it back.
+    rig.press("*");
+    let effects = rig.app.act(Action::Reprocess);
+    assert!(rig.screen().contains("making the plan; Esc gives it up"), "{}", rig.screen());
+    let given_up = rig.app.update(Msg::Input(Input::Key(Key::plain(Code::Esc)), Duration::MAX));
+    assert_eq!(given_up, [Effect::GiveUp]);
+    // Late, it opens nothing.
+    let [Effect::Ask(question)] = effects.as_slice() else { panic!("{effects:?}") };
+    rig.send(work::answer(&rig.desk, None, question));
+    assert_eq!(rig.app.mode, Mode::Normal);
+    assert!(rig.screen().contains("nothing was done"), "{}", rig.screen());
+}
+
+// T28, kind_robots#924: badge counted all time, list one window, button acted on all.
+#[test]
+fn header_list_and_plan_count_the_same_rows_of_the_same_moment() {
+    let file = failed(5);
+    file.put(&[put("U1", "UNKNOWN", 9_000), put("D1", "DONE", 90 * 86_400)]);
+    let mut rig = Rig::open(&file);
+    rig.press("/state:failed\r");
+    // Between the answer and the drawing others go on: what is shown is still of one moment, and says of which.
+    file.put(&[put("G1", "FAILED", 900)]);
+    let screen = rig.screen();
+    assert!(screen.contains("!5") && screen.contains("1-5 of 5"), "{screen}");
+    assert!(screen.contains("14:03:07 UTC ─┘"), "{screen}");
+    rig.keys(&["*", "P"]);
+    // The marks are of a later moment, and so is their number: it says how many it takes, of how many, made when.
+    let screen = rig.screen();
+    assert!(screen.contains("6 of 6 chosen rows") && screen.contains("made 14:03:07 UTC"));
+    rig.keys(&["\x1b"]);
+    rig.send(Msg::Changed);
+    assert!(rig.screen().contains("!6"), "{}", rig.screen());
+}
+
+// T30, Hangfire#1902: no record of who did it.
+#[test]
+fn no_action_without_its_line_in_the_history() {
+    let file = failed(1);
+    file.put(&[put("U1", "UNKNOWN", 9_000), put("D1", "DONE", 90 * 86_400)]);
+    // Action and line are one transaction: where the line can't be written, nothing happens.
+    file.con()
+        .execute_batch(
+            "CREATE TRIGGER no_lines BEFORE INSERT ON history BEGIN SELECT RAISE(ABORT, 'no lines'); END",
+        )
+        .unwrap();
+    let mut rig = Rig::open(&file);
+    rig.press("/state:unknown,failed,done\r");
+    for key in ["R", "P", "X"] {
+        rig.keys(&["*", key]);
+        rig.confirm("ticket 8812");
+    }
+    assert!(rig.core.called().is_empty(), "nothing was sent");
+    for (guid, state) in [("F0001", "FAILED"), ("U1", "UNKNOWN"), ("D1", "DONE")] {
+        assert_eq!(file.state(guid).as_deref(), Some(state));
+    }
+    assert!(rig.app.runs.iter().all(|run| run.sum().done == 0));
+    file.con().execute_batch("DROP TRIGGER no_lines").unwrap();
+    for key in ["R", "P", "X"] {
+        rig.keys(&["*", key]);
+        rig.confirm("ticket 8812");
+    }
+    for guid in ["F0001", "U1", "D1"] {
+        let who_and_why = |line: &String| line.ends_with("ops@bank ticket 8812");
+        assert!(file.history(guid).iter().any(who_and_why), "{guid}: {:?}", file.history(guid));
+    }
 }
 
 // T24, HangfireIO#4: want to know how many were and were not requeued.
@@ -557,7 +636,11 @@ fn trouble_keeps_the_old_rows_and_says_since_when_until_it_is_over() {
     let screen = rig.screen();
     assert!(screen.contains("since 14:04:07 UTC: the ledger is locked by another"), "{screen}");
     assert!(screen.contains("rows are as of 14:03:07 UTC") && screen.contains("F0001"), "{screen}");
+    // It is asked again and again; until an answer comes it is the same trouble.
     rig.clock.forward(60);
+    rig.app.update(Msg::Changed);
+    rig.send(Msg::Trouble(LedgerError::Busy));
+    assert!(rig.screen().contains("since 14:04:07 UTC: the ledger is locked"), "{}", rig.screen());
     rig.send(Msg::Changed);
     assert!(!rig.screen().contains("locked"), "{}", rig.screen());
 }
@@ -579,6 +662,7 @@ fn q_asks_while_a_run_is_going_and_control_c_twice_quits() {
     assert!(rig.quit);
 }
 
+// T42, cc-switch-cli#347: cannot select text.
 #[test]
 fn the_mouse_is_not_listened_to_unless_it_was_asked_for() {
     let file = failed(3);

@@ -4,8 +4,11 @@
 
 mod actions;
 mod complaints;
+mod panics;
 mod pty;
 mod rig;
 mod screens;
 mod survey;
+mod terminal;
+mod troubles;
 mod walk;

@@ -1,131 +1,21 @@
-//! The real binary in a terminal of its own. The terminal answers nothing, as a broken or slow one.
+//! The real binary in a terminal of its own.
 
-use std::io::{Read, Write};
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use chrono::Utc;
-use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
 
-use super::rig::{File, put};
+use oncegate::console::input::{Code, Key};
+use oncegate::console::keys::{Action, TABLE, sequence};
+
+use super::rig::{File, Put, put};
+use super::terminal::{Pty, text};
+use crate::support::alone::skipped;
 use crate::support::crooked_core::CrookedCore;
 use crate::support::wait::wait_until;
 
-/// A console running in a pseudo-terminal.
-struct Pty {
-    child: Box<dyn Child + Send + Sync>,
-    master: Option<Box<dyn MasterPty + Send>>,
-    writer: Option<Box<dyn Write + Send>>,
-    sent: Arc<Mutex<Vec<u8>>>,
-    /// The reader lets go of the terminal at the next byte.
-    closing: Arc<AtomicBool>,
-}
-
-impl Pty {
-    fn open(path: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Pty {
-        let size = PtySize { rows: 36, cols: 120, pixel_width: 0, pixel_height: 0 };
-        let pair = native_pty_system().openpty(size).unwrap();
-        let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_oncegate"));
-        command.args(["--db", path.to_str().unwrap()]);
-        command.args(arguments);
-        command.env("LC_ALL", "C.UTF-8");
-        command.env("TERM", "xterm-256color");
-        command.env_remove("NO_COLOR");
-        command.env_remove("TMUX");
-        command.cwd(path.parent().unwrap());
-        for (name, value) in environment {
-            command.env(name, value);
-        }
-        let child = pair.slave.spawn_command(command).unwrap();
-        drop(pair.slave);
-        let mut reader = pair.master.try_clone_reader().unwrap();
-        let writer = pair.master.take_writer().unwrap();
-        let sent = Arc::new(Mutex::new(Vec::new()));
-        let to = Arc::clone(&sent);
-        let closing = Arc::new(AtomicBool::new(false));
-        let is_closing = Arc::clone(&closing);
-        std::thread::spawn(move || {
-            let mut bytes = [0; 8_192];
-            while let Ok(count @ 1..) = reader.read(&mut bytes) {
-                to.lock().unwrap().extend_from_slice(&bytes[..count]);
-                if is_closing.load(Ordering::SeqCst) {
-                    break;
-                }
-            }
-        });
-        Pty { child, master: Some(pair.master), writer: Some(writer), sent, closing }
-    }
-
-    fn bytes(&self) -> Vec<u8> {
-        self.sent.lock().unwrap().clone()
-    }
-
-    fn parser(&self) -> vt100::Parser {
-        let mut parser = vt100::Parser::new(36, 120, 0);
-        parser.process(&self.bytes());
-        parser
-    }
-
-    fn screen(&self) -> String {
-        self.parser().screen().contents()
-    }
-
-    fn shows(&self, text: &str) {
-        let end = Instant::now() + Duration::from_mins(1);
-        while !self.screen().contains(text) {
-            assert!(Instant::now() < end, "{text:?} never came:\n{}", self.screen());
-            std::thread::park_timeout(Duration::from_millis(20));
-        }
-    }
-
-    fn press(&mut self, bytes: &str) {
-        let writer = self.writer.as_mut().unwrap();
-        writer.write_all(bytes.as_bytes()).unwrap();
-        writer.flush().unwrap();
-    }
-
-    fn signal(&self, signal: rustix::process::Signal) {
-        let pid = i32::try_from(self.child.process_id().unwrap()).unwrap();
-        let pid = rustix::process::Pid::from_raw(pid).unwrap();
-        rustix::process::kill_process(pid, signal).unwrap();
-    }
-
-    fn code(&mut self) -> u32 {
-        let mut code = None;
-        wait_until("the console ends", || {
-            code = self.child.try_wait().unwrap().map(|status| status.exit_code());
-            code.is_some()
-        });
-        code.unwrap()
-    }
-
-    /// The screen is left, the cursor is shown, pastes and mouse are off; in this order, and nothing asked the terminal.
-    fn is_restored(&self) {
-        wait_until("the terminal is left", || text(&self.bytes()).contains("\x1b[?1049l"));
-        let bytes = text(&self.bytes());
-        let end = bytes.rfind("\x1b[?1049l").unwrap();
-        assert!(bytes[end..].contains("\x1b[?25h"), "the cursor is shown");
-        assert!(bytes.rfind("\x1b[?2004l").unwrap() < end, "pastes are off");
-        assert!(!bytes.contains("\x1b[6n"), "the terminal was asked for its cursor");
-        for (on, off) in [("\x1b[?1000h", "\x1b[?1000l"), ("\x1b[?1006h", "\x1b[?1006l")] {
-            assert_eq!(bytes.matches(on).count(), bytes.matches(off).count(), "the mouse");
-        }
-    }
-}
-
-impl Drop for Pty {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-    }
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-fn file() -> File {
+/// Four rows that are stuck.
+pub fn file() -> File {
     let file = File::new();
     file.put_at(
         Utc::now(),
@@ -149,10 +39,7 @@ fn two_marked_rows_are_sent_again_and_a_third_is_not() {
     pty.press("  ");
     pty.shows("marked 2");
     pty.press("P");
-    pty.shows("( Send 2 transfers again )");
-    pty.press("\tticket 8812\t2");
-    pty.shows("armed");
-    pty.press("\t\r");
+    pty.confirm("( Send 2 transfers again )", "ticket 8812", 2);
     pty.shows("run 1 ended: 2 done, 0 left, 0 skipped, 0 failed of 2");
     pty.press("f7");
     pty.shows("D + DONE");
@@ -171,6 +58,51 @@ fn two_marked_rows_are_sent_again_and_a_third_is_not() {
     assert_eq!(left.count(), 0, "the owner's lock is gone");
 }
 
+// T04: two consoles and the command line on one row at once.
+#[test]
+fn of_two_consoles_and_the_command_line_on_one_row_exactly_one_calls_the_core() {
+    // Slow enough that all of them come while the first one waits for its answer.
+    let core = CrookedCore::start(Duration::from_millis(400));
+    for round in 0..3 {
+        let file = File::new();
+        let guid = format!("20261129MOB{round:019}");
+        let memo = Put { memo: "SLOW", ..put(&guid, "FAILED", 3_000) };
+        file.put_at(Utc::now(), &[memo]);
+        let mut consoles = [(); 2].map(|()| Pty::open(&file.path, &["--core", &core.url()], &[]));
+        for pty in &mut consoles {
+            pty.shows("1-1 of 1");
+            pty.press("P");
+            pty.armed("( Send 1 transfer again )", "", 1);
+        }
+        let db = file.path.to_str().unwrap();
+        let line = std::process::Command::new(env!("CARGO_BIN_EXE_oncegate"))
+            .args(["reprocess", "--db", db, "--core", &core.url()])
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        for pty in &mut consoles {
+            pty.press("\t\r");
+        }
+        let line = line.wait_with_output().unwrap();
+        let mut sent = usize::from(text(&line.stdout).contains("done 1"));
+        for pty in &mut consoles {
+            pty.shows("run 1 ended");
+            let (sent_it, left_it) = ("1 done, 0 left, 0 skipped", "0 done, 0 left, 1 skipped");
+            assert!(pty.screen().contains(sent_it) || pty.screen().contains(left_it));
+            sent += usize::from(pty.screen().contains(sent_it));
+        }
+        assert_eq!((core.calls(&guid), core.effects(&guid), sent), (1, 1, 1), "round {round}");
+        assert_eq!(file.state(&guid).as_deref(), Some("DONE"));
+        let claims = file.history(&guid);
+        let claims = claims.iter().filter(|line| line.contains("reprocess FAILED SENT"));
+        assert_eq!(claims.count(), 1, "round {round}");
+        for pty in &mut consoles {
+            pty.press("q");
+            assert_eq!(pty.code(), 0);
+        }
+    }
+}
+
 #[test]
 fn an_unknown_row_is_resolved_and_never_sent() {
     let (file, core) = (file(), CrookedCore::start(Duration::from_millis(10)));
@@ -182,8 +114,7 @@ fn an_unknown_row_is_resolved_and_never_sent() {
     pty.press("\x1b");
     pty.shows("cancelled");
     pty.press("R");
-    pty.shows("( Ask the core about 1 transfer )");
-    pty.press("\t\t1\t\r");
+    pty.confirm("( Ask the core about 1 transfer )", "", 1);
     pty.shows("run 1 ended");
     assert_eq!(file.state(guid).as_deref(), Some("FAILED"), "the core does not have it");
     assert_eq!(core.calls(guid), 0);
@@ -202,6 +133,184 @@ fn read_only_refuses_and_says_so() {
     pty.press("q");
     assert_eq!(pty.code(), 0);
     pty.is_restored();
+}
+
+// T38, ratatui#2483: `clear()` asks for the cursor and times out. Whatever a key makes it draw, it asks nothing.
+#[test]
+fn no_key_of_the_table_makes_it_ask_the_terminal_anything() {
+    let file = file();
+    let mut pty = Pty::open(&file.path, &["--days", "30"], &[]);
+    pty.shows("4711");
+    for binding in TABLE {
+        for keys in binding.keys.split("  ").filter_map(sequence) {
+            if matches!(binding.action, Action::Quit | Action::Interrupt | Action::Export) {
+                continue;
+            }
+            for key in keys {
+                pty.press(&sent_for(key));
+            }
+            pty.press("\x1b");
+            // Alone, so that it is no Alt of the next key.
+            std::thread::park_timeout(Duration::from_millis(80));
+        }
+    }
+    pty.resize(80, 24);
+    pty.press("\x0c");
+    pty.resize(120, 36);
+    pty.press("2q");
+    assert_eq!(pty.code(), 0);
+    let sent = text(&pty.bytes());
+    // Cursor, attributes, status, size, colours, version: every question that terminals answer on the keyboard's way.
+    for question in
+        ["\x1b[6n", "\x1b[5n", "\x1b[c", "\x1b[>c", "\x1b[18t", "\x1b]10;?", "\x1b]11;?", "\x1b[>q"]
+    {
+        assert!(!sent.contains(question), "{question:?}");
+    }
+}
+
+/// What a keyboard sends for a key.
+fn sent_for(key: Key) -> String {
+    match key.code {
+        Code::Char(c) if key.control => char::from(u8::try_from(c).unwrap() & 0x1f).to_string(),
+        Code::Char(c) => c.to_string(),
+        Code::Enter => "\r".to_owned(),
+        Code::Tab => "\t".to_owned(),
+        Code::BackTab => "\x1b[Z".to_owned(),
+        Code::Esc => "\x1b".to_owned(),
+        Code::Backspace => "\x7f".to_owned(),
+        Code::Delete => "\x1b[3~".to_owned(),
+        Code::Up => "\x1b[A".to_owned(),
+        Code::Down => "\x1b[B".to_owned(),
+        Code::Right => "\x1b[C".to_owned(),
+        Code::Left => "\x1b[D".to_owned(),
+        Code::PageUp => "\x1b[5~".to_owned(),
+        Code::PageDown => "\x1b[6~".to_owned(),
+        Code::Home => "\x1b[H".to_owned(),
+        Code::End => "\x1b[F".to_owned(),
+        Code::Other => String::new(),
+    }
+}
+
+// T55, vifm#1078: wide characters leave residue when the list is scrolled.
+#[test]
+fn after_two_hundred_rows_of_wide_characters_the_screen_is_what_a_fresh_drawing_is() {
+    let file = File::new();
+    let seen =
+        ["시간 초과 3.0초 경과", "読取りタイムアウト", "😀 emoji", "e\u{301}\u{301}n", "plain"];
+    let guids: Vec<String> = (0..300)
+        .map(|at| if at % 3 == 0 { format!("한글키{at:04}") } else { format!("KEY漢字{at:03}") })
+        .collect();
+    let rows: Vec<Put<'_>> = guids
+        .iter()
+        .zip(seen.iter().cycle())
+        .zip(0..)
+        .map(|((guid, seen), at)| Put {
+            seen: Some(seen),
+            ..put(guid, "UNKNOWN", 90 * 86_400 - at)
+        })
+        .collect();
+    file.put_at(Utc::now(), &rows);
+    let mut pty = Pty::open(&file.path, &[], &[]);
+    pty.shows("of 300");
+    for _ in 0..200 {
+        pty.press("j");
+    }
+    pty.shows("174-201 of 300");
+    pty.press("\x1b[5~\x1b[6~");
+    // All but the first line, where the clock goes on.
+    let body = |pty: &Pty| pty.screen().lines().skip(1).map(str::to_owned).collect::<Vec<_>>();
+    let is_settled = |pty: &Pty| pty.screen().contains("── History ──");
+    wait_until("the row beside it", || is_settled(&pty));
+    let mut scrolled = body(&pty);
+    wait_until("it is still", || {
+        std::thread::park_timeout(Duration::from_millis(200));
+        let before = std::mem::replace(&mut scrolled, body(&pty));
+        before == scrolled
+    });
+    let drawn = pty.bytes().len();
+    pty.press("\x0c");
+    wait_until("it is drawn anew", || pty.bytes().len() > drawn + 3_000);
+    std::thread::park_timeout(Duration::from_millis(200));
+    // A terminal that has seen nothing but that drawing.
+    let mut fresh = vt100::Parser::new(36, 120, 0);
+    fresh.process(&pty.bytes()[drawn..]);
+    let fresh: Vec<String> = fresh.screen().contents().lines().skip(1).map(str::to_owned).collect();
+    assert_eq!(scrolled, fresh);
+    assert_eq!(scrolled, body(&pty));
+    pty.press("q");
+    assert_eq!(pty.code(), 0);
+}
+
+// T50, tmux#4214: tmux drops OSC 52 by default.
+#[test]
+fn in_tmux_it_says_what_has_to_be_set_for_a_copy() {
+    let file = file();
+    let Some(tmux) = Tmux::open(&file) else {
+        return skipped("console::pty::in_tmux_it_says…", "there is no tmux");
+    };
+    tmux.shows("4711");
+    tmux.keys(&["y", "g"]);
+    tmux.shows("tmux wants: set -g set-clipboard on");
+    // Borders and wide characters survive tmux, too.
+    tmux.keys(&[":lang ko", "Enter"]);
+    tmux.shows("┌─ 거래 목록 ─");
+    let widths: Vec<usize> = tmux
+        .screen()
+        .lines()
+        .filter(|line| line.starts_with('│'))
+        .map(|line| oncegate::console::text::width(line.trim_end()))
+        .collect();
+    assert!(widths.len() > 20 && widths.iter().all(|width| *width == 120), "{widths:?}");
+    tmux.keys(&["q"]);
+    tmux.is_gone();
+}
+
+/// A console in a tmux server of its own, as tmux is installed: no configuration.
+struct Tmux {
+    socket: String,
+}
+
+impl Tmux {
+    fn open(file: &File) -> Option<Tmux> {
+        let tmux = Tmux { socket: file.path.with_extension("tmux").to_str()?.to_owned() };
+        let command = format!(
+            "LC_ALL=C.UTF-8 {} --db {}",
+            env!("CARGO_BIN_EXE_oncegate"),
+            file.path.display()
+        );
+        let began = ["-f", "/dev/null", "new-session", "-d", "-x", "120", "-y", "37", &command];
+        tmux.run(&began)?;
+        Some(tmux)
+    }
+
+    fn run(&self, arguments: &[&str]) -> Option<String> {
+        let mut command = std::process::Command::new("tmux");
+        command.args(["-u", "-S", &self.socket]).args(arguments).env_remove("TMUX");
+        let output = command.env("LC_ALL", "C.UTF-8").output().ok()?;
+        output.status.success().then(|| text(&output.stdout))
+    }
+
+    fn keys(&self, keys: &[&str]) {
+        self.run(&[&["send-keys"], keys].concat()).unwrap();
+    }
+
+    fn screen(&self) -> String {
+        self.run(&["capture-pane", "-p"]).unwrap_or_default()
+    }
+
+    fn shows(&self, what: &str) {
+        wait_until(what, || self.screen().contains(what));
+    }
+
+    fn is_gone(&self) {
+        wait_until("tmux ends with it", || self.run(&["has-session"]).is_none());
+    }
+}
+
+impl Drop for Tmux {
+    fn drop(&mut self) {
+        self.run(&["kill-server"]);
+    }
 }
 
 // T36, tui-rs#177: panic text lost; `?` skipped restore; cursor stayed hidden.
@@ -374,11 +483,7 @@ fn a_ledger_that_is_moved_away_is_said_and_found_again() {
     pty.shows("moved, deleted or replaced");
     assert!(pty.screen().contains("4711"), "the old rows stay");
     std::fs::rename(&away, &file.path).unwrap();
-    let end = Instant::now() + Duration::from_secs(30);
-    while pty.screen().contains("moved, deleted") {
-        assert!(Instant::now() < end, "{}", pty.screen());
-        std::thread::park_timeout(Duration::from_millis(50));
-    }
+    pty.lets_go_of("moved, deleted");
     pty.press("q");
     assert_eq!(pty.code(), 0);
 }

@@ -145,18 +145,23 @@ pub fn telegram(guid: &str, amount: u64, memo: &str) -> Vec<u8> {
 
 /// A ledger file.
 pub struct File {
-    _dir: tempfile::TempDir,
+    _dir: Option<tempfile::TempDir>,
     pub path: PathBuf,
 }
 
 impl File {
     pub fn new() -> File {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("ledger.db");
-        let con = Connection::open(&path).unwrap();
+        let file = File::at(&dir.path().join("ledger.db"));
+        File { _dir: Some(dir), ..file }
+    }
+
+    /// In a directory that somebody else takes care of.
+    pub fn at(path: &Path) -> File {
+        let con = Connection::open(path).unwrap();
         con.pragma_update(None, "journal_mode", "WAL").unwrap();
         con.execute_batch(include_str!("../../../schema.sql")).unwrap();
-        File { _dir: dir, path }
+        File { _dir: None, path: path.to_owned() }
     }
 
     pub fn con(&self) -> Connection {

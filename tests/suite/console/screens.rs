@@ -18,7 +18,7 @@ use proptest::prelude::*;
 use ratatui::buffer::Buffer;
 use ratatui::style::Color;
 
-use super::rig::{File, Options, Put, Rig, put};
+use super::rig::{File, Options, Put, Rig, put, text};
 
 /// Transfers as they come at a bank with customers in three countries.
 fn file() -> File {
@@ -82,6 +82,21 @@ fn at(file: &File, options: &Options, way: &[&str]) -> Rig {
     rig.hold = true;
     rig.keys(way);
     rig
+}
+
+/// Every screen, one after the other, as `told` tells it.
+fn each(file: &File, options: &Options, told: fn(&Buffer) -> String) -> String {
+    let mut out = String::new();
+    let mut rig = at(file, options, &[]);
+    for (name, way) in SCREENS {
+        rig.fresh();
+        rig.keys(way);
+        let _ = writeln!(out, "=== {name}\n{}", told(&rig.buffer()));
+    }
+    for name in SPECIAL {
+        let _ = writeln!(out, "=== {name}\n{}", told(&special(name, file, options).buffer()));
+    }
+    out
 }
 
 fn special(name: &str, file: &File, options: &Options) -> Rig {
@@ -188,18 +203,6 @@ fn million(mut rig: Rig) -> Rig {
     rig
 }
 
-/// Every screen, one after the other.
-fn all(file: &File, options: &Options) -> String {
-    let mut out = String::new();
-    for (name, way) in SCREENS {
-        let _ = writeln!(out, "=== {name}\n{}", at(file, options, way).screen());
-    }
-    for name in SPECIAL {
-        let _ = writeln!(out, "=== {name}\n{}", special(name, file, options).screen());
-    }
-    out
-}
-
 #[test]
 fn every_screen_in_every_language_and_size_looks_as_it_did() {
     let file = file();
@@ -209,7 +212,7 @@ fn every_screen_in_every_language_and_size_looks_as_it_did() {
             let options = Options { size, look, ..Options::default() };
             let (columns, lines) = size;
             let name = format!("screens_{}_{columns}x{lines}", lang.name());
-            insta::assert_snapshot!(name, all(&file, &options));
+            insta::assert_snapshot!(name, each(&file, &options, text));
         }
     }
 }
@@ -218,7 +221,7 @@ fn every_screen_in_every_language_and_size_looks_as_it_did() {
 fn every_screen_in_plain_characters_looks_as_it_did() {
     let look = Look { ascii: true, ..Options::default().look };
     let options = Options { size: (80, 24), look, ..Options::default() };
-    insta::assert_snapshot!("screens_ascii", all(&file(), &options));
+    insta::assert_snapshot!("screens_ascii", each(&file(), &options, text));
 }
 
 /// Which texts have which style: `Cyan BOLD: Rows · STATE AGE`.
@@ -256,16 +259,8 @@ fn every_theme_gives_every_screen_the_styles_that_it_did() {
     for theme in Theme::ALL {
         let look = Look { theme, ..Options::default().look };
         let options = Options { size: (80, 24), look, ..Options::default() };
-        let mut out = String::new();
-        for (name, way) in SCREENS {
-            let rig = at(&file, &options, way);
-            let _ = writeln!(out, "=== {name}\n{}", styles(&rig.buffer()));
-        }
-        for name in SPECIAL {
-            let rig = special(name, &file, &options);
-            let _ = writeln!(out, "=== {name}\n{}", styles(&rig.buffer()));
-        }
-        insta::assert_snapshot!(format!("styles_{}", theme.name()), out);
+        let name = format!("styles_{}", theme.name());
+        insta::assert_snapshot!(name, each(&file, &options, styles));
     }
 }
 
@@ -282,7 +277,8 @@ fn plain_characters_are_bytes_20_to_7e_only() {
     }
 }
 
-// T57, ratatui#1379: small sizes panic. Each screen takes every seventh width, together they take all of them.
+// T57, ratatui#1379: small sizes panic. Each screen takes every thirteenth width, together they take all of them;
+// ONCEGATE_SIZES=all takes every size on every screen.
 #[test]
 fn no_size_panics_on_any_screen() {
     let file = file();
@@ -300,9 +296,11 @@ fn no_size_panics_on_any_screen() {
     assert!(rig.screen().contains("needs 60x15, is 59x14"));
 }
 
-/// Every height, and every seventh width from here on.
+/// Every height, and every so many widths from here on.
 fn sweep(rig: &mut Rig, from: usize) {
-    for columns in (1 + from % 7..=130).step_by(7) {
+    let step =
+        if std::env::var("ONCEGATE_SIZES").is_ok_and(|sizes| sizes == "all") { 1 } else { 13 };
+    for columns in (1 + from % step..=130).step_by(step) {
         for lines in 1..=40 {
             rig.send(Msg::Resized(u16::try_from(columns).unwrap(), lines));
             rig.buffer();

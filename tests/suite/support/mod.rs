@@ -1,5 +1,6 @@
 //! What tests share.
 
+pub mod alone;
 pub mod calls;
 pub mod channel;
 pub mod crooked_core;
