@@ -264,6 +264,9 @@ pub const WINDOW_ROWS: usize = 400;
 /// Rows that can be marked, and so rows of one plan. A person can't answer for more at once; `oncegate resolve` and its like have no such bound.
 pub const MARKS_MAX: usize = 100_000;
 
+/// After so many rows of a plan the screen is told how far it is: some ten times a second.
+pub const PLAN_TOLD_ROWS: usize = 5_000;
+
 /// Lines of history that the console loads at once.
 pub const TRAIL_ROWS: usize = 500;
 

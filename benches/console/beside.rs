@@ -15,6 +15,10 @@ use crate::{Anyhow, Options};
 
 const RATIO_MAX: f64 = 1.2;
 
+/// What stands open beside the relay: nothing, or a console after these keys.
+const WAYS: [(&str, Option<&str>); 3] =
+    [("alone", None), ("beside the list", Some("")), ("beside the overview", Some("1"))];
+
 /// How the relay is loaded: connections that ask again at once.
 const LOADS: [usize; 2] = [8, 64];
 
@@ -42,31 +46,36 @@ pub fn measure(ledger: &Path, options: &Options) -> Anyhow<()> {
     };
     for connections in LOADS {
         turn(connections, 1.0)?;
-        let (mut alone, mut ratios) = (Vec::new(), [Vec::new(), Vec::new()]);
-        let mut beside = [Vec::new(), Vec::new()];
-        for _ in 0..options.rounds {
-            let without = turn(connections, options.seconds)?;
-            alone.push(without);
-            for (at, keys) in ["", "1"].into_iter().enumerate() {
-                let mut console = Console::open(&copy, &[])?;
-                console.until(|screen| screen.contains("What you can do"))?;
-                console.press(keys)?;
-                let with = turn(connections, options.seconds)?;
-                console.quit()?;
-                beside[at].push(with);
-                ratios[at].push(with / without);
+        let mut p99_ms: [Vec<f64>; 3] = Default::default();
+        for round in 0..options.rounds {
+            // Each round begins with another one: the machine's moods fall on all of them.
+            for at in 0..WAYS.len() {
+                let way = (at + round) % WAYS.len();
+                let console = WAYS[way].1.map(|keys| watching(&copy, keys)).transpose()?;
+                p99_ms[way].push(turn(connections, options.seconds)?);
+                console.map_or(Ok(()), Console::quit)?;
             }
         }
         let of = format!("relay, {connections} connections");
-        figures::line(&format!("{of}: p99 alone"), "ms", &alone, None);
-        for (at, name) in ["list", "overview"].into_iter().enumerate() {
-            figures::line(&format!("{of}: p99 beside the {name}"), "ms", &beside[at], None);
-            figures::line(&format!("{of}: beside / alone"), "x", &ratios[at], Some(RATIO_MAX));
+        let [alone, others @ ..] = &p99_ms;
+        figures::line(&format!("{of}: p99 alone"), "ms", alone, None);
+        for ((name, _), beside) in WAYS.iter().skip(1).zip(others) {
+            let ratios: Vec<f64> =
+                beside.iter().zip(alone).map(|(with, without)| with / without).collect();
+            figures::line(&format!("{of}: p99 {name}"), "ms", beside, None);
+            figures::line("  of what it is alone", "x", &ratios, Some(RATIO_MAX));
         }
     }
     drop(relay);
     std::fs::remove_dir_all(copy.parent().ok_or("the copy has no folder")?)?;
     Ok(())
+}
+
+fn watching(ledger: &Path, keys: &str) -> Anyhow<Console> {
+    let mut console = Console::open(ledger, &[])?;
+    console.until(|screen| screen.contains("What you can do"))?;
+    console.press(keys)?;
+    Ok(console)
 }
 
 fn copied(ledger: &Path) -> Anyhow<PathBuf> {

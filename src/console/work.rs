@@ -95,7 +95,12 @@ impl Work {
                 self.planning = Stop::default();
                 let (shared, stop) = (Arc::clone(&self.shared), self.planning.clone());
                 spawn(&self.shared, "plan", move || {
-                    let plan = shared.desk().plan(act, &guids, &busy, &stop);
+                    let mut tell = |done: usize| {
+                        if done > 0 && done.is_multiple_of(limits::PLAN_TOLD_ROWS) {
+                            let _ = shared.send.send(Heard::Msg(Msg::Planning(serial, done)));
+                        }
+                    };
+                    let plan = shared.desk().plan(act, &guids, &busy, &stop, &mut tell);
                     let _ =
                         shared.send.send(Heard::Msg(said(plan.map(|p| Answer::Plan(serial, p)))));
                 });
@@ -299,7 +304,7 @@ pub fn answer(desk: &Desk, outbox: Option<&dyn OutboxDesk>, ask: &Ask) -> Msg {
             said(ledger.trail(query).map(|lines| Answer::Trail(lines, *continues)))
         }
         Ask::Plan(serial, act, guids, busy) => {
-            let plan = desk.plan(*act, guids, busy, &Stop::default());
+            let plan = desk.plan(*act, guids, busy, &Stop::default(), &mut |_| {});
             said(plan.map(|plan| Answer::Plan(*serial, plan)))
         }
         Ask::Note(guid, text) => noted(desk.note(guid, text), Answer::Noted(guid.clone())),

@@ -347,13 +347,15 @@ impl Desk {
     }
 
     /// The plan of a routine for these rows: what the routine itself would take now, and why it leaves out the others. Rows that
-    /// a run has in hand (`busy`) are left out. `stop` ends it early; then the plan is not whole and none is returned.
+    /// a run has in hand (`busy`) are left out. `stop` ends it early; then the plan is not whole and none is returned. `tell` hears
+    /// again and again how many rows have been looked at.
     pub fn plan(
         &self,
         act: Act,
         guids: &[Guid],
         busy: &HashMap<Guid, usize>,
         stop: &Stop,
+        tell: &mut dyn FnMut(usize),
     ) -> Result<Option<Plan>, LedgerError> {
         let made_at = self.clock.now();
         let free: Vec<Guid> =
@@ -372,6 +374,7 @@ impl Desk {
             if stop.asked() {
                 return Ok(None);
             }
+            tell(plan.left_out.len());
             let why = match (busy.get(guid), self.ledger.find(guid)?) {
                 (Some(run), _) => WhyNot::InRun(*run),
                 (None, Found::Row(row)) => {
@@ -385,6 +388,7 @@ impl Desk {
             if stop.asked() {
                 return Ok(None);
             }
+            tell(plan.left_out.len() + plan.rows.len());
             self.add(&mut plan, planned)?;
         }
         Ok(Some(plan))

@@ -716,7 +716,8 @@ impl App {
             return self.refuse(self.words().too_many_runs);
         }
         let serial = self.next_serial();
-        self.mode = Mode::Planning(Plans { act: Some(act), serial });
+        let rows = chosen.len();
+        self.mode = Mode::Planning(Plans { act: Some(act), serial, rows, done: 0 });
         vec![Effect::Ask(Ask::Plan(serial, act, chosen, self.busy()))]
     }
 
@@ -743,7 +744,7 @@ impl App {
             return self.refuse(words.too_many_runs);
         }
         let serial = self.next_serial();
-        self.mode = Mode::Planning(Plans { act: None, serial });
+        self.mode = Mode::Planning(Plans { act: None, serial, rows: 0, done: 0 });
         vec![Effect::Ask(Ask::OutboxPlan(serial))]
     }
 

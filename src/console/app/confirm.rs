@@ -17,6 +17,10 @@ pub struct Plans {
     pub act: Option<Act>,
     /// The question whose answer is awaited.
     pub serial: u64,
+    /// Rows that it is made for; none are counted of a batch.
+    pub rows: usize,
+    /// Rows that have been looked at.
+    pub done: usize,
 }
 
 /// What has the focus, in the order of Tab.

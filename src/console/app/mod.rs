@@ -259,6 +259,8 @@ pub enum Msg {
     Answer(Answer),
     /// The ledger can't be read (or asked) now.
     Trouble(LedgerError),
+    /// A plan is being made: so many rows of it have been looked at.
+    Planning(u64, usize),
     /// A run tells.
     Run(usize, RunNews),
     /// A background thread has died.

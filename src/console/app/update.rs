@@ -43,6 +43,14 @@ impl App {
                 self.trouble = Some((what, since));
                 Vec::new()
             }
+            Msg::Planning(serial, done) => {
+                if let Mode::Planning(plans) = &mut self.mode
+                    && plans.serial == serial
+                {
+                    plans.done = done;
+                }
+                Vec::new()
+            }
             Msg::Run(number, news) => self.run_news(number, news),
             Msg::Broken(what) => {
                 self.broken = Some(what);

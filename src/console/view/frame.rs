@@ -237,7 +237,13 @@ fn last(app: &App, pen: &mut Pen<'_>) {
     let (words, theme) = (app.words(), app.look.theme);
     match (&app.mode, &app.said) {
         (Mode::AskQuit, _) => pen.line(0, &format!(" {}", words.quit_running), theme.warning()),
-        (Mode::Planning(_), _) => pen.line(0, &format!(" {}", words.planning), theme.header()),
+        (Mode::Planning(plans), _) => {
+            let far = match plans.rows {
+                0 => String::new(),
+                rows => format!("   {}/{rows}", plans.done),
+            };
+            pen.line(0, &format!(" {}{far}", words.planning), theme.header());
+        }
         (_, Some(said)) => {
             let style = if said.warning { theme.warning() } else { theme.header() };
             pen.line(0, &format!(" {}", said.text), style);

@@ -277,7 +277,9 @@ fn what_is_too_much_for_a_plan_is_said_at_once_and_a_long_plan_can_be_given_up()
     // The plan is made elsewhere: meanwhile the screen says so, and Esc takes it back.
     rig.press("*");
     let effects = rig.app.act(Action::Reprocess);
-    assert!(rig.screen().contains("making the plan; Esc gives it up"), "{}", rig.screen());
+    let Mode::Planning(plans) = rig.app.mode else { panic!("no plan is made") };
+    rig.app.update(Msg::Planning(plans.serial, 20));
+    assert!(rig.screen().contains("making the plan; Esc gives it up   20/40"), "{}", rig.screen());
     let given_up = rig.app.update(Msg::Input(Input::Key(Key::plain(Code::Esc)), Duration::MAX));
     assert_eq!(given_up, [Effect::GiveUp]);
     // Late, it opens nothing.
