@@ -5,8 +5,10 @@
 //! limit is what the disk allows a protocol that makes two commits for each event, in order: it writes as many bytes as such a commit
 //! does to one file, syncs, then to another, syncs, and does nothing else. There are two such limits, for a file that grows has its
 //! new size synced, too: a log that is new grows; one that was used before (its first thousand pages are written, or its programs have
-//! run for a while) is written in place. Rounds of all ways take turns, so that a disk that changes its mood changes it for all of them.
-//! Prints the median of the rounds, with the lowest and the highest, and what the mood does not change.
+//! run for a while) is written in place. A third one sends as many bytes as HTTP does over loopback and back between its two syncs.
+//!
+//! All ways take turns every few milliseconds, so that a disk that changes its mood changes it for all of them. Prints the median of
+//! the rounds, with the lowest and the highest, and what the mood does not change.
 
 use std::any::Any;
 use std::error::Error;
@@ -20,13 +22,15 @@ use std::time::{Duration, Instant};
 use hyper::Method;
 use oncegate::http_server::{Handler, HttpServer, Limits, Request, Response};
 use oncegate::outbox::{
-    self, Event, HttpSender, OutboxError, Receiver, Role, dispatch, dispatch_all, no_fault,
+    self, Event, HttpSender, OutboxError, Receiver, Role, dispatch, dispatch_batch, no_fault,
 };
 use rusqlite::Connection;
 
-/// Events in one round of one way: few, so that the rounds that are compared lie close together.
-const EVENTS: usize = 96;
-/// The contract's default, and its greatest.
+/// Events in one turn of one way, and turns of each way in a round.
+const TURN: usize = 16;
+const TURNS: usize = 6;
+const EVENTS: usize = TURN * TURNS;
+/// Events in one batch: the contract's default, and its greatest.
 const LIMITS: [usize; 2] = [8, 16];
 const ROUNDS_DEFAULT: usize = 25;
 /// A frame of a write-ahead log.
@@ -43,21 +47,24 @@ const SOURCE_BYTES: usize = FRAME_BYTES;
 
 type Anyhow<T> = Result<T, Box<dyn Error>>;
 
-/// Does one round in an empty folder and says what its events took.
-type Round = dyn Fn(&Path) -> Anyhow<Cost>;
+/// Sends the next events of a round.
+type Step = dyn FnMut() -> Anyhow<()>;
 
-/// One way of doing a round.
+/// Makes what a round needs, in an empty folder.
+type Prepare = dyn Fn(&Path) -> Anyhow<Box<Step>>;
+
+/// One way of sending events.
 struct Way {
     name: String,
-    round: Box<Round>,
+    prepare: Box<Prepare>,
     per_second: Vec<f64>,
     cost: Cost,
 }
 
 impl Way {
-    fn new(name: &str, round: impl Fn(&Path) -> Anyhow<Cost> + 'static) -> Way {
-        let round = Box::new(round);
-        Way { name: name.to_owned(), round, per_second: Vec::new(), cost: Cost::default() }
+    fn new(name: &str, prepare: impl Fn(&Path) -> Anyhow<Box<Step>> + 'static) -> Way {
+        let prepare = Box::new(prepare);
+        Way { name: name.to_owned(), prepare, per_second: Vec::new(), cost: Cost::default() }
     }
 
     fn rate(&self) -> f64 {
@@ -80,15 +87,15 @@ struct Cost {
 }
 
 impl Cost {
-    /// Of `work`, on all threads of this process that are there before and after it.
-    fn of(work: impl FnOnce() -> Anyhow<()>) -> Anyhow<Cost> {
-        let (start, before) = (Instant::now(), Cost::so_far()?);
-        work()?;
+    /// Of this step, on all threads of this process that are there before and after it.
+    fn of(step: &mut Step) -> Anyhow<Cost> {
+        let (before, start) = (Cost::so_far()?, Instant::now());
+        step()?;
         let (took, after) = (start.elapsed(), Cost::so_far()?);
         Ok(Cost {
             took,
             cpu: after.cpu.saturating_sub(before.cpu),
-            switches: after.switches - before.switches,
+            switches: after.switches.saturating_sub(before.switches),
         })
     }
 
@@ -124,12 +131,39 @@ fn median(mut values: Vec<f64>) -> f64 {
 fn main() -> Anyhow<()> {
     let rounds = std::env::var("ONCEGATE_ROUNDS").map_or(Ok(ROUNDS_DEFAULT), |n| n.parse())?;
     let target = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
-    let mut ways = vec![
+    let mut ways = ways();
+    // cargo itself passes `--bench`.
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
+    ways.retain(|way| wanted.iter().all(|word| way.name.contains(word)));
+    for round in 0..rounds {
+        let mut folders = Vec::new();
+        // Dropped before the folders.
+        let mut steps = Vec::new();
+        for way in &ways {
+            folders.push(tempfile::tempdir_in(&target)?);
+            steps.push((way.prepare)(folders[folders.len() - 1].path())?);
+        }
+        let mut costs = vec![Cost::default(); ways.len()];
+        for turn in 0..TURNS * ways.len() {
+            // Not always after the same one.
+            let at = (turn + turn / ways.len() + round) % ways.len();
+            costs[at].add(Cost::of(&mut steps[at])?);
+        }
+        for (way, cost) in ways.iter_mut().zip(costs) {
+            way.cost.add(cost);
+            #[expect(clippy::cast_precision_loss, reason = "some hundred events")]
+            way.per_second.push(EVENTS as f64 / cost.took.as_secs_f64());
+        }
+    }
+    report(&ways, rounds);
+    Ok(())
+}
+
+fn ways() -> Vec<Way> {
+    vec![
         Way::new("limit: two syncs an event, files grow", |dir| two_syncs(dir, Log::New)),
         Way::new("limit: two syncs an event, in place", |dir| two_syncs(dir, Log::Used)),
-        Way::new("limit: two syncs in place, and a round trip", |dir| {
-            two_syncs_and_a_hop(dir, Log::Used)
-        }),
+        Way::new("limit: in place, and a round trip", |dir| two_syncs_and_a_trip(dir, Log::Used)),
         Way::new("dispatch, one by one, new logs", |dir| {
             dispatched(dir, Sync::Full, Log::New, one_by_one)
         }),
@@ -147,22 +181,7 @@ fn main() -> Anyhow<()> {
         Way::new("dispatch, one by one, without durability", |dir| {
             dispatched(dir, Sync::Off, Log::Used, one_by_one)
         }),
-    ];
-    // cargo itself passes `--bench`.
-    let wanted: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
-    ways.retain(|way| wanted.iter().all(|word| way.name.contains(word)));
-    for round in 0..rounds {
-        for turn in 0..ways.len() {
-            let at = (turn + round) % ways.len();
-            let dir = tempfile::tempdir_in(&target)?;
-            let cost = (ways[at].round)(dir.path())?;
-            ways[at].cost.add(cost);
-            #[expect(clippy::cast_precision_loss, reason = "some hundred events")]
-            ways[at].per_second.push(EVENTS as f64 / cost.took.as_secs_f64());
-        }
-    }
-    report(&ways, rounds);
-    Ok(())
+    ]
 }
 
 #[expect(clippy::cast_precision_loss, reason = "some thousand events")]
@@ -174,20 +193,20 @@ fn report(ways: &[Way], rounds: usize) {
         });
         let events = EVENTS as f64 * rounds as f64;
         println!(
-            "{:<44} {:>6.0} events/s ({low:.0} - {high:.0}), {:>4.0} µs CPU, {:>4.1} switches an event",
+            "{:<42} {:>6.0} events/s ({low:.0} - {high:.0}), {:>4.0} µs CPU, {:>4.1} switches an event",
             way.name,
             way.rate(),
             way.cost.cpu.as_secs_f64() * 1e6 / events,
             way.cost.switches as f64 / events,
         );
     }
-    if let [grow, in_place, hop, new, used, of_8, of_16, _] = ways {
+    if let [grow, in_place, trip, new, used, of_8, of_16, _] = ways {
         println!(
             "one by one: {:.0} % of the limit where files grow ({:.0} % with new logs), {:.0} % in place, {:.0} % with the round trip",
             100.0 * used.times(grow),
             100.0 * new.times(grow),
             100.0 * used.times(in_place),
-            100.0 * used.times(hop),
+            100.0 * used.times(trip),
         );
         println!(
             "marks in one commit: {:.2} x (8), {:.2} x (16) of one by one",
@@ -205,45 +224,42 @@ enum Log {
 }
 
 /// The limit: write and sync in the sink, then in the source, for each event.
-fn two_syncs(dir: &Path, log: Log) -> Anyhow<Cost> {
+fn two_syncs(dir: &Path, log: Log) -> Anyhow<Box<Step>> {
     let (mut sink, mut source) = (raw(&dir.join("sink"), log)?, raw(&dir.join("source"), log)?);
-    Cost::of(|| {
-        for _ in 0..EVENTS {
+    Ok(Box::new(move || {
+        for _ in 0..TURN {
             synced(&mut sink, SINK_BYTES)?;
             synced(&mut source, SOURCE_BYTES)?;
         }
         Ok(())
-    })
+    }))
 }
 
-/// What no dispatch can beat that has to ask another thread or process: the limit, with as many bytes as a request and its answer have
-/// sent over loopback and back around the sink's sync.
-fn two_syncs_and_a_hop(dir: &Path, log: Log) -> Anyhow<Cost> {
+/// What nobody can beat who has to ask another process: the limit, with as many bytes as a request and its answer have sent over
+/// loopback and back around the sink's sync.
+fn two_syncs_and_a_trip(dir: &Path, log: Log) -> Anyhow<Box<Step>> {
     let (mut sink, mut source) = (raw(&dir.join("sink"), log)?, raw(&dir.join("source"), log)?);
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let mut client = TcpStream::connect(listener.local_addr()?)?;
     let (mut server, _) = listener.accept()?;
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
-    // Ends when the client has gone.
-    let receiver = std::thread::spawn(move || {
-        while server.read_exact(&mut [0; REQUEST_BYTES]).is_ok() {
+    // Ends when the client has gone; the client hears of an error as the end of the stream.
+    std::thread::spawn(move || -> io::Result<()> {
+        loop {
+            server.read_exact(&mut [0; REQUEST_BYTES])?;
             synced(&mut sink, SINK_BYTES)?;
             server.write_all(&[b'a'; ANSWER_BYTES])?;
         }
-        Ok::<(), io::Error>(())
     });
-    let cost = Cost::of(|| {
-        for _ in 0..EVENTS {
+    Ok(Box::new(move || {
+        for _ in 0..TURN {
             client.write_all(&[b'r'; REQUEST_BYTES])?;
             client.read_exact(&mut [0; ANSWER_BYTES])?;
             synced(&mut source, SOURCE_BYTES)?;
         }
         Ok(())
-    });
-    drop(client);
-    receiver.join().map_err(|_| "the receiver panicked")??;
-    cost
+    }))
 }
 
 fn synced(file: &mut File, bytes: usize) -> io::Result<()> {
@@ -267,19 +283,18 @@ enum Sync {
     Off,
 }
 
-/// A round of real dispatch: how long sending and marking took, without filling the source.
+/// A round of real dispatch: the source is full, the receiver runs, the logs are new or used.
 fn dispatched(
     dir: &Path,
     sync: Sync,
     log_is: Log,
-    send_all: impl Fn(&Connection, &HttpSender) -> Result<usize, OutboxError>,
-) -> Anyhow<Cost> {
+    send: impl Fn(&Connection, &HttpSender) -> Result<usize, OutboxError> + Copy + 'static,
+) -> Anyhow<Box<Step>> {
     let source = outbox::open_store(&dir.join("source.db"), Role::Source)?;
     source.execute_batch("PRAGMA synchronous = OFF")?;
     for n in 0..EVENTS {
         outbox::enqueue(&source, &Event::new(format!("order-{n}"), 3)?, &mut no_fault)?;
     }
-    // As long as it is open the receiver's log stays, too.
     let sink = outbox::open_store(&dir.join("sink.db"), Role::Sink)?;
     sink.execute_batch("PRAGMA synchronous = OFF")?;
     if let Log::Used = log_is {
@@ -301,10 +316,12 @@ fn dispatched(
         source.execute_batch("PRAGMA synchronous = EXTRA")?;
     }
     let sender = HttpSender::new(&serve.url, 5.0)?;
-    Cost::of(|| {
-        assert_eq!(send_all(&source, &sender)?, EVENTS);
+    Ok(Box::new(move || {
+        // It stays open, and with it the log.
+        let _ = (&sink, &serve);
+        assert_eq!(send(&source, &sender)?, TURN);
         Ok(())
-    })
+    }))
 }
 
 /// Writes the log full, with what changes nothing in the end. (SQLite writes no page for a value that is there already.)
@@ -360,17 +377,15 @@ impl Handler for Unsynced {
 }
 
 fn one_by_one(source: &Connection, sender: &HttpSender) -> Result<usize, OutboxError> {
-    let mut marked = 0;
-    loop {
-        match dispatch(source, &mut |event| sender.send(&event), LIMITS[0], &mut no_fault)? {
-            0 => return Ok(marked),
-            more => marked += more,
-        }
-    }
+    (0..TURN / LIMITS[0]).try_fold(0, |marked, _| {
+        let batch = dispatch(source, &mut |event| sender.send(&event), LIMITS[0], &mut no_fault)?;
+        Ok(marked + batch)
+    })
 }
 
 fn together(source: &Connection, sender: &HttpSender, limit: usize) -> Result<usize, OutboxError> {
-    let mut send = |event: Event| sender.send(&event);
-    let sum = dispatch_all(source, &mut send, limit, &mut no_fault, &mut |_| {});
-    sum.stopped.map_or(Ok(sum.marked), |stopped| Err(stopped.error))
+    (0..TURN / limit).try_fold(0, |marked, _| {
+        let batch = dispatch_batch(source, &mut |event| sender.send(&event), limit, &mut no_fault);
+        batch.stopped.map_or(Ok(marked + batch.marked), |stopped| Err(stopped.error))
+    })
 }

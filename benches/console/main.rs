@@ -4,6 +4,8 @@
 //! waited for has come. The relay then serves a copy of that ledger, and its p99 is measured in turns without and beside an open
 //! console. Prints medians with minimum and maximum, the bound of each figure, and whether it was missed.
 //!
+//! (T59, ratatui#1004: large tables are slow; T23, temporalio/cli#216: the count timed out.)
+//!
 //! The ledger is made once and kept under `target/tmp`. Options after `--`: `--rounds N` (7), `--seconds S` of load a turn (2),
 //! `--only WORD` (parts whose name contains it: keys, memory, draw, idle, relay).
 

@@ -5,6 +5,7 @@
 //!                                               └──► view::draw (pure) ──► terminal
 //! ```
 //! Everything that came is drained, then drawn once; nothing is drawn unless something changed.
+#![deny(clippy::print_stderr, clippy::print_stdout, reason = "it would tear the screen")]
 
 use std::io;
 use std::sync::Arc;

@@ -127,6 +127,26 @@ fn esc_goes_back_one_thing_at_a_time_and_q_quits_at_the_top() {
     assert!(rig.quit);
 }
 
+// tmux#1231: Esc waits half a second in tmux.
+#[test]
+fn esc_is_never_the_only_way_back() {
+    let mut rig = Rig::open(&mixed());
+    rig.keys(&["\r", "z", "q"]);
+    assert!(rig.app.looking.open && !rig.app.looking.zoom);
+    rig.press("q");
+    assert!(!rig.app.looking.open);
+    for (opens, closes) in
+        [("?", "q"), ("f", "q"), ("e", "q"), ("/", "\x03"), (":", "\x03"), ("P", "\r")]
+    {
+        rig.press(opens);
+        assert_ne!(rig.app.mode, Mode::Normal, "{opens}");
+        rig.press(closes);
+        assert_eq!(rig.app.mode, Mode::Normal, "{opens}");
+    }
+    rig.keys(&[" ", "u"]);
+    assert!(rig.app.list.marks.is_empty() && !rig.quit);
+}
+
 #[test]
 fn a_filter_may_be_words_or_one_word_that_the_engine_gives_its_meaning() {
     let file = mixed();
