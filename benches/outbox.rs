@@ -25,6 +25,7 @@ use oncegate::outbox::{
     self, Event, HttpSender, OutboxError, Receiver, Role, dispatch, dispatch_batch, no_fault,
 };
 use rusqlite::Connection;
+use tracing::Level;
 
 /// Events in one turn of one way, and turns of each way in a round.
 const TURN: usize = 16;
@@ -129,6 +130,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 }
 
 fn main() -> Anyhow<()> {
+    tracing_subscriber::fmt().with_max_level(Level::WARN).with_writer(io::stderr).init();
     let rounds = std::env::var("ONCEGATE_ROUNDS").map_or(Ok(ROUNDS_DEFAULT), |n| n.parse())?;
     let target = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
     let mut ways = ways();
@@ -371,7 +373,10 @@ impl Handler for Unsynced {
         });
         match received {
             Ok(id) => Response::json(200, format!(r#"{{"id":"{id}","accepted":true}}"#).into()),
-            Err(error) => Response::text(500, &error.to_string()),
+            Err(error) => {
+                tracing::error!(%error, "not received");
+                Response::text(500, "")
+            }
         }
     }
 }
