@@ -1,8 +1,9 @@
 //! The one small HTTP/1.1 server at the edge: the relay's HTTP front, the admin pages and the outbox's receiver stand on it.
 //!
-//! hyper reads and writes on a runtime of its own with one thread; handlers are blocking functions on threads of their own, or on that
-//! thread where there is nothing to gain from several. It knows connections, limits and times; never what a request means. Invariants: a handler that was called runs to its end, whatever its
-//! client does; nothing a client sends or leaves out holds a connection, memory or a thread for longer than the limits say.
+//! hyper reads and writes on a runtime of its own with one thread; handlers are blocking functions on threads of their own, or on
+//! that thread where there is nothing to gain from several. It knows connections, limits and times; never what a request means.
+//! Invariants: a handler that was called runs to its end, whatever its client does; nothing a client sends or leaves out holds a
+//! connection, memory or a thread for longer than the limits say.
 
 mod line;
 

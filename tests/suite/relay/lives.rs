@@ -144,6 +144,22 @@ fn relays_that_start_at_once_on_a_ledger_that_is_not_there_yet_make_one() {
 }
 
 #[test]
+fn no_thread_of_a_relay_pushes_another_aside_unless_somebody_chose_how_it_is_scheduled() {
+    const BATCH: u32 = 3;
+    const IDLE: u32 = 5;
+    let world = World::new();
+    let tool = |words: &[&str]| words.iter().map(ToString::to_string).collect::<Vec<_>>();
+    for (chosen, policy) in [(&["chrt", "--idle", "0"][..], IDLE), (&["env"][..], BATCH)] {
+        let relay = Process::start_under(&tool(chosen), &world.ledger, &world.core.url());
+        let mut channel = relay.at.connect();
+        assert_eq!(code(&channel.ask(&Telegram::new("").bytes())), "0000");
+        let policies = relay.scheduling_policies();
+        assert!(policies.len() > 3, "{policies:?}");
+        assert_eq!(policies, vec![policy; policies.len()]);
+    }
+}
+
+#[test]
 fn sigint_of_an_idle_relay_exits_0_though_channels_are_connected() {
     let world = World::new();
     let mut relay = world.process(&[]);

@@ -186,6 +186,19 @@ impl Process {
         line.trim().trim_end_matches(" kB").parse().expect("a number")
     }
 
+    /// How the kernel schedules each of its threads: the number of the policy, as in sched(7).
+    pub fn scheduling_policies(&self) -> Vec<u32> {
+        let threads =
+            std::fs::read_dir(format!("/proc/{}/task", self.child.id())).expect("threads");
+        let policy = |thread: &Path| {
+            let stat = std::fs::read_to_string(thread.join("stat")).expect("a thread");
+            // Field 41; the second is the name, in brackets, and may hold blanks.
+            let (_, rest) = stat.rsplit_once(')').expect("a name");
+            rest.split_whitespace().nth(38).expect("a policy").parse().expect("a number")
+        };
+        threads.map(|thread| policy(&thread.expect("a thread").path())).collect()
+    }
+
     fn spawn(mut command: Command, ledger: &LedgerFile, core: &str, options: &[&str]) -> Process {
         let log = ledger.path().with_extension("log");
         let log_file = File::options().create(true).append(true).open(&log).expect("a log");
