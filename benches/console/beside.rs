@@ -15,9 +15,12 @@ use crate::{Anyhow, Options};
 
 const RATIO_MAX: f64 = 1.2;
 
-/// What stands open beside the relay: nothing, or a console after these keys.
-const WAYS: [(&str, Option<&str>); 3] =
-    [("alone", None), ("beside the list", Some("")), ("beside the overview", Some("1"))];
+/// What stands open beside the relay: nothing, or a console after these keys, once it shows this.
+const WAYS: [(&str, Option<(&str, &str)>); 3] = [
+    ("alone", None),
+    ("beside the list", Some(("", "What you can do"))),
+    ("beside the overview", Some(("1", "one snapshot"))),
+];
 
 /// How the relay is loaded: connections that ask again at once.
 const LOADS: [usize; 2] = [8, 64];
@@ -51,7 +54,8 @@ pub fn measure(ledger: &Path, options: &Options) -> Anyhow<()> {
             // Each round begins with another one: the machine's moods fall on all of them.
             for at in 0..WAYS.len() {
                 let way = (at + round) % WAYS.len();
-                let console = WAYS[way].1.map(|keys| watching(&copy, keys)).transpose()?;
+                let console =
+                    WAYS[way].1.map(|(keys, sign)| watching(&copy, keys, sign)).transpose()?;
                 p99_ms[way].push(turn(connections, options.seconds)?);
                 console.map_or(Ok(()), Console::quit)?;
             }
@@ -71,10 +75,11 @@ pub fn measure(ledger: &Path, options: &Options) -> Anyhow<()> {
     Ok(())
 }
 
-fn watching(ledger: &Path, keys: &str) -> Anyhow<Console> {
+fn watching(ledger: &Path, keys: &str, sign: &str) -> Anyhow<Console> {
     let mut console = Console::open(ledger, &[])?;
     console.until(|screen| screen.contains("What you can do"))?;
     console.press(keys)?;
+    console.until(|screen| screen.contains(sign))?;
     Ok(console)
 }
 
