@@ -15,12 +15,17 @@ use oncegate::code::Code;
 use oncegate::core_api::simulated::{SimulatedConfig, SimulatedCore};
 use oncegate::core_api::{Core, HttpCore, HttpCoreConfig, Transfer};
 use oncegate::http_server::{Handler, HttpServer, Limits, Request, Response};
+use oncegate::server::scheduling;
 use oncegate::telegram::{Frame, Layout};
 use rusqlite::{Connection, params};
 
 /// Runs a role until the process is killed.
 pub fn run(words: &[String]) -> ExitCode {
     rlimit::increase_nofile_limit(u64::MAX).expect("the limit of open files can be raised");
+    // As the relay does for itself.
+    if words.first().is_some_and(|role| role != "core") {
+        scheduling::push_nobody_aside();
+    }
     match words {
         [role, slow] if role == "core" => core(slow),
         [role, core] if role == "forward" => serve(core, None),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use tracing::{debug, info, warn};
+use tracing::{info, warn};
 
 use super::args::{
     ConfigArg, CoreArgs, Failure, LayoutArg, Listen, Usage, address, positive_seconds,
@@ -17,7 +17,7 @@ use super::out::Out;
 use crate::clock::{Clock, SystemClock};
 use crate::core_api::CoreUrl;
 use crate::limits;
-use crate::server::{Config, Server};
+use crate::server::{Config, Server, scheduling};
 
 #[derive(Debug, Args)]
 pub(super) struct ServeArgs {
@@ -95,7 +95,7 @@ pub(super) fn serve(args: ServeArgs) -> Result<ExitCode, Failure> {
     if let Err(error) = rlimit::increase_nofile_limit(u64::MAX) {
         warn!("the limit of open files could not be raised: {error}");
     }
-    push_nobody_aside();
+    scheduling::push_nobody_aside();
     // Before the ledger is opened: a signal that comes early must not kill it half-way.
     let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(Failure::failed)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
@@ -120,26 +120,6 @@ pub(super) fn serve(args: ServeArgs) -> Result<ExitCode, Failure> {
             Err(Failure::Failed("calls were still in flight when the time to stop was over".into()))
         }
         Err(_) => Err(Failure::Failed("stopping failed".into())),
-    }
-}
-
-/// From now on this thread and those it starts, when they are woken, let a running thread go on until that waits or its time slice is
-/// over.
-///
-/// The ledger's writer wakes hundreds of threads one after the other. If each of them pushed it aside, the commit that the next
-/// hundreds wait for would come later, and every change of thread costs. On an idle processor nobody waits for anybody. Another
-/// policy than the usual one is the administrator's choice and stays; a refusal costs speed and nothing else.
-fn push_nobody_aside() {
-    #[cfg(target_os = "linux")]
-    {
-        use preempt_rt::sched::{self, Pid, Scheduler, SchedulerParams};
-        let me = Pid::current_thread();
-        if matches!(sched::get_scheduler(me), Ok(Scheduler::SCHED_NORMAL)) {
-            let batch = Scheduler::SCHED_BATCH;
-            if let Err(error) = sched::set_scheduler(me, batch, SchedulerParams { priority: 0 }) {
-                debug!("the scheduling policy stays as it was: {error}");
-            }
-        }
     }
 }
 

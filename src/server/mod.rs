@@ -27,6 +27,7 @@ use crate::telegram::Layout;
 mod admin;
 mod http_front;
 mod metrics;
+pub mod scheduling;
 mod sweeper;
 mod tcp_front;
 
