@@ -239,10 +239,7 @@ impl Shared {
         let mut watch = None;
         loop {
             let changed = match &mut watch {
-                None => self.desk().ledger.watch().map(|new| {
-                    watch = Some(new);
-                    true
-                }),
+                None => self.desk().ledger.watch().and_then(|new| watch.insert(new).changed()),
                 Some(watch) => watch.changed(),
             };
             let msg = match changed {
