@@ -277,7 +277,7 @@ pub const WATCH_PAUSE: Duration = Duration::from_millis(500);
 pub const WATCH_PAUSE_MAX: Duration = Duration::from_secs(10);
 
 /// A refresh that took long is not repeated before so many times its cost has passed: what a console reads of a busy ledger must not be
-/// felt in one transfer of a hundred, and while it reads, half of the transfers may feel it.
+/// felt in one transfer of a hundred, and so it reads for less than a hundredth of the time.
 pub const REFRESH_REST_FACTOR: u32 = 200;
 
 /// What OSC 52 may carry: terminals cut or drop more (limits from 75 KB on are known), and a cut copy would be a wrong one.

@@ -22,10 +22,6 @@ use rusqlite::{Connection, params};
 /// Runs a role until the process is killed.
 pub fn run(words: &[String]) -> ExitCode {
     rlimit::increase_nofile_limit(u64::MAX).expect("the limit of open files can be raised");
-    // As the relay does for itself.
-    if words.first().is_some_and(|role| role != "core") {
-        scheduling::push_nobody_aside();
-    }
     match words {
         [role, slow] if role == "core" => core(slow),
         [role, core] if role == "forward" => serve(core, None),
@@ -90,6 +86,8 @@ impl Handler for Forward {
 }
 
 fn serve(core: &str, db: Option<&Path>) {
+    // As the relay does for itself.
+    scheduling::push_nobody_aside();
     let layout = Layout::std128();
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let core = HttpCore::new(HttpCoreConfig {
