@@ -26,7 +26,7 @@
 //! channel → framing → telegram → engine::relay → ledger.claim → core.transfer (one call) → ledger.record → telegram → channel
 //!                                    └ decide (pure)
 //! ```
-//! Imports go downwards only: `state, guid, code, limits, visible, unique_json, one_piece` ← `telegram` ←
+//! Imports go downwards only: `state, guid, code, limits, visible, unique_json, one_piece, slot` ← `telegram` ←
 //! `clock, ledger, core_api, http_server, channel` ← `engine` ← `server, outbox, console, cli, demo` ← `main`.
 //! A test (`tests/suite/tidy.rs`) reads this list and holds these walls.
 
@@ -45,6 +45,7 @@ pub mod limits;
 mod one_piece;
 pub mod outbox;
 pub mod server;
+mod slot;
 pub mod state;
 pub mod telegram;
 mod unique_json;

@@ -210,22 +210,20 @@ pub const SWEEP_PAUSE: Duration = Duration::from_secs(2);
 /// What calls in flight may take beyond their timeouts when the relay stops: five seconds for a stubborn ledger, and some for slow channels.
 pub const STOP_MARGIN: Duration = Duration::from_secs(10);
 
-/// How long a stopping front tries to wake its own accept.
-pub const WAKE_TIMEOUT: Duration = Duration::from_secs(1);
-
 /// Pause after a connection that could not be taken (no files, no threads): trying at once would spin.
 pub const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// The stack of a connection's thread. Virtual until it is used; TLS and JSON of the core's client need the most.
-pub const CONNECTION_STACK_BYTES: usize = 512 * 1024;
+/// The stack of a thread that calls the core. Virtual until it is used; TLS and JSON of the core's client need the most.
+pub const CALLER_STACK_BYTES: usize = 512 * 1024;
 
-/// The stack of a thread that only writes the rest of a reply.
-pub const SLOW_CHANNEL_STACK_BYTES: usize = 64 * 1024;
+/// How long a caller may have nothing to do before it ends: a burst's threads need not outlive it, and the next burst of the same
+/// minute finds them.
+pub const CALLER_IDLE: Duration = Duration::from_secs(30);
 
-/// What is read at once from a channel: a telegram is a few hundred bytes, and this lies on the thread's stack.
+/// What is read at once from a channel: a telegram is a few hundred bytes.
 pub const CHANNEL_READ_BYTES: usize = 4 * 1024;
 
-/// How long a channel may take to accept a reply: one that never reads must not hold its thread for ever.
+/// How long a channel may take to accept a reply: one that never reads must not hold its connection for ever.
 pub const CHANNEL_WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long the rest of a telegram may take once its first byte is there.
@@ -234,7 +232,7 @@ pub const TELEGRAM_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a channel's connection may say nothing, unless configured: channels keep connections open all day and poll every minute or so.
 pub const CHANNEL_IDLE_TIMEOUT_S: u64 = 3_600;
 
-/// Connections of channels at once, unless configured: each costs a thread, a file and some KiB.
+/// Connections of channels at once, unless configured: each costs a file and some KiB.
 pub const CONNECTIONS_MAX: usize = 16_384;
 
 /// Calls of the core at once, unless configured.

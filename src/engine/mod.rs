@@ -11,6 +11,7 @@ use crate::guid::{Attempt, Guid};
 use crate::ledger::{Cause, Ledger, LedgerError, Outline, Query, Trail};
 
 pub mod age;
+pub mod callers;
 pub mod decide;
 pub mod desk;
 pub mod gate;

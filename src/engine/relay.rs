@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tracing::{info, warn};
 
+use super::callers::Callers;
 use super::decide::{Decision, answer, decide};
 use super::gate::{Gate, Permit};
 use crate::clock::Clock;
@@ -36,6 +37,8 @@ pub struct Relay {
     pub owner: OwnerId,
     /// How many calls may be in flight.
     pub gate: Arc<Gate>,
+    /// Who calls for those that can't wait.
+    pub callers: Callers,
     /// Claims whose result could not be recorded.
     pub given_up: Arc<GivenUp>,
     /// Whether resends come at the moment.
@@ -120,6 +123,9 @@ enum Work {
     Called(Box<Called>, Record),
 }
 
+/// What came of a claim. Ok(Ok): ours. Ok(Err): somebody else's, and the reply.
+type Won = Result<Result<Attempt, Reply>, LedgerError>;
+
 /// A call that is over.
 struct Called {
     request: Request,
@@ -130,7 +136,15 @@ struct Called {
 impl Relay {
     /// Answers one framed telegram. Blocks for the length of the call, if it makes one, and until its result is on disk.
     pub fn answer(&self, telegram: &[u8]) -> Result<Reply, Unanswerable> {
-        Ok(match self.work(telegram)? {
+        let request = match self.layout.decode_request(telegram) {
+            Ok(request) => request,
+            Err(malformed) => return self.refuse_malformed(telegram, malformed),
+        };
+        let work = match self.enter_unseen() {
+            Some(permit) => self.claim(request, permit, false),
+            None => self.look(request),
+        };
+        Ok(match work {
             Work::Told(reply) => reply,
             Work::Called(called, record) => {
                 let recorded = self.ledger.record(&record);
@@ -139,14 +153,46 @@ impl Relay {
         })
     }
 
-    /// The same, but waits for no result: `tell` gets the reply, perhaps later and on the thread that wrote the result. It must be
-    /// quick, and must not ask the relay anything.
+    /// The same, but never blocks: `tell` gets the reply, perhaps later and on another thread. It must be quick, and must not ask
+    /// the relay anything.
     pub fn answer_then(
         self: &Arc<Relay>,
         telegram: &[u8],
         tell: impl FnOnce(Reply) + Send + 'static,
     ) -> Result<(), Unanswerable> {
-        match self.work(telegram)? {
+        let request = match self.layout.decode_request(telegram) {
+            Ok(request) => request,
+            Err(malformed) => {
+                tell(self.refuse_malformed(telegram, malformed)?);
+                return Ok(());
+            }
+        };
+        let caller = match self.callers.promise() {
+            Ok(caller) => caller,
+            Err(error) => {
+                warn!(guid = %request.guid(), "nothing was claimed, there is no thread for the call: {error}");
+                tell(self.refuse(&request, Code::Full));
+                return Ok(());
+            }
+        };
+        let relay = Arc::clone(self);
+        match self.enter_unseen() {
+            Some(permit) => {
+                let claim = self.claim_of(&request);
+                let then = move |claimed| {
+                    caller
+                        .call(move || relay.finish(relay.claimed(request, permit, claimed), tell));
+                };
+                self.ledger.claim_then(claim, Box::new(then));
+            }
+            None => caller.call(move || relay.finish(relay.look(request), tell)),
+        }
+        Ok(())
+    }
+
+    /// Has the result recorded, if there is one, and tells the reply.
+    fn finish(self: &Arc<Relay>, work: Work, tell: impl FnOnce(Reply) + Send + 'static) {
+        match work {
             Work::Told(reply) => tell(reply),
             Work::Called(called, record) => {
                 let relay = Arc::clone(self);
@@ -154,21 +200,12 @@ impl Relay {
                 self.ledger.record_then(record, Box::new(then));
             }
         }
-        Ok(())
     }
 
-    fn work(&self, telegram: &[u8]) -> Result<Work, Unanswerable> {
-        let request = match self.layout.decode_request(telegram) {
-            Ok(request) => request,
-            Err(malformed) => return self.refuse_malformed(telegram, malformed).map(Work::Told),
-        };
-        // A look answers what is settled without the writer's work. While only new GUIDs come, the look itself is saved: who may
-        // call is decided by the claim alone, and it finds what is there.
-        let permit = if self.resends.expected() { None } else { self.gate.enter() };
-        Ok(match permit {
-            Some(permit) => self.claim(request, permit, false),
-            None => self.look(request),
-        })
+    /// A look answers what is settled without the writer's work. While only new GUIDs come, the look itself is saved: who may call
+    /// is decided by the claim alone, and it finds what is there. None: look first.
+    fn enter_unseen(&self) -> Option<Permit> {
+        if self.resends.expected() { None } else { self.gate.enter() }
     }
 
     /// Answers what is settled; claims what is not, if there is room for a call.
@@ -190,8 +227,28 @@ impl Relay {
 
     /// Claims, and calls if the claim was won. `again`: a FAILED row was seen.
     fn claim(&self, request: Request, permit: Permit, again: bool) -> Work {
-        let claimed = if again { self.claim_failed(&request) } else { self.claim_new(&request) };
-        let reply = match claimed {
+        let won = if again {
+            self.claim_failed(&request)
+        } else {
+            let claimed = self.ledger.claim(&self.claim_of(&request));
+            self.is_won(&request, claimed)
+        };
+        self.call_if(won, request, permit)
+    }
+
+    /// Calls if the claim was won.
+    fn claimed(
+        &self,
+        request: Request,
+        permit: Permit,
+        claimed: Result<Claimed, LedgerError>,
+    ) -> Work {
+        let won = self.is_won(&request, claimed);
+        self.call_if(won, request, permit)
+    }
+
+    fn call_if(&self, won: Won, request: Request, permit: Permit) -> Work {
+        let reply = match won {
             Ok(Ok(attempt)) => return self.call(request, attempt, permit),
             Ok(Err(reply)) => reply,
             Err(error) => self.not_claimed(&request, &error),
@@ -213,15 +270,17 @@ impl Relay {
         }
     }
 
-    /// Ok(Ok): ours. Ok(Err): somebody else's, and the reply.
-    fn claim_new(&self, request: &Request) -> Result<Result<Attempt, Reply>, LedgerError> {
-        let claim = Claim {
+    fn claim_of(&self, request: &Request) -> Claim {
+        Claim {
             guid: request.guid().clone(),
             tx_code: request.tx_code().to_owned(),
             request: request.bytes().to_vec(),
             owner: self.owner.clone(),
-        };
-        let found = match self.ledger.claim(&claim)? {
+        }
+    }
+
+    fn is_won(&self, request: &Request, claimed: Result<Claimed, LedgerError>) -> Won {
+        let found = match claimed? {
             Claimed::Claimed(attempt) => return Ok(Ok(attempt)),
             Claimed::Found(row) => Found::Row(row),
             Claimed::Purged => Found::Purged,
@@ -238,7 +297,7 @@ impl Relay {
         }
     }
 
-    fn claim_failed(&self, request: &Request) -> Result<Result<Attempt, Reply>, LedgerError> {
+    fn claim_failed(&self, request: &Request) -> Won {
         let claim = ClaimFailed {
             guid: request.guid().clone(),
             owner: self.owner.clone(),

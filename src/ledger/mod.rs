@@ -505,6 +505,9 @@ pub enum LedgerError {
 /// Is told what became of a record, and gets it back.
 pub type Told = Box<dyn FnOnce(Record, Result<Recorded, LedgerError>) + Send>;
 
+/// Is told what became of a claim.
+pub type ClaimTold = Box<dyn FnOnce(Result<Claimed, LedgerError>) + Send>;
+
 /// What holds the ledger. All methods may be called from any thread. All may fail with a [`LedgerError`]; unless it is
 /// `SyncFailed`, nothing was changed then.
 pub trait Ledger: Send + Sync {
@@ -514,6 +517,12 @@ pub trait Ledger: Send + Sync {
     /// Claims a GUID that is not there: one INSERT, judged by its row count. `Claimed` means SENT and on disk. Waits
     /// [`crate::limits::CLAIM_TRY_MS`] at most for another process's lock.
     fn claim(&self, claim: &Claim) -> Result<Claimed, LedgerError>;
+
+    /// Claims as [`Ledger::claim`] does, but the caller never waits: `then` is told once, on whichever thread that wrote. It must be
+    /// quick, and must not ask the ledger to write anything. A ledger that has no such thread tells before it returns.
+    fn claim_then(&self, claim: Claim, then: ClaimTold) {
+        then(self.claim(&claim));
+    }
 
     /// Claims a FAILED row again: one UPDATE with its conditions, judged by its row count, and a line of history. `Claimed`
     /// means SENT with one attempt more, no code, no response, and on disk. Waits as `claim` does.

@@ -12,6 +12,7 @@ use tracing::{error, info, warn};
 
 use crate::clock::Clock;
 use crate::core_api::{CoreConfigError, CoreUrl, HttpCore, HttpCoreConfig};
+use crate::engine::callers::Callers;
 use crate::engine::gate::Gate;
 use crate::engine::orphans::holds_nothing;
 use crate::engine::relay::{GivenUp, Relay, Resends};
@@ -144,6 +145,7 @@ impl Server {
             clock: Arc::clone(clock),
             owner: owner.id().clone(),
             gate: Arc::clone(&gate),
+            callers: Callers::default(),
             given_up: Arc::new(GivenUp::default()),
             resends: Resends::default(),
             called: Some(Box::new(move |outcome, took| calls.called(outcome, took))),

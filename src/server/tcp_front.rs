@@ -1,18 +1,27 @@
-//! The TCP front: a thread per connection, telegrams one after the other, each framed by its own length field.
+//! The TCP front: one thread reads for all connections, telegrams one after the other on each, framed by their own length fields.
 //!
-//! A call blocks, so an async front would gain nothing for calls in flight; a thread with a small stack costs a few KiB. A
-//! channel that hangs up does not cancel its call: the thread ends it and records it. The reply leaves from whichever thread wrote
-//! the result, so that nobody has to be woken for it; the next telegram waits until it has left.
+//! That thread waits for its sockets and for nothing else: what blocks is done by callers and by the ledger's writer. A channel
+//! that hangs up does not cancel its call: its result is recorded all the same. The reply leaves from whichever thread wrote the
+//! result, so that nobody has to be woken for it; the next telegram waits until it has left.
 
-use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::future::poll_fn;
+use std::io::{self, ErrorKind};
+use std::net::{SocketAddr, TcpListener};
+use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
 use std::thread;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::net::SendFlags;
+use rustix::net::{SendFlags, Shutdown};
+use tokio::io::{AsyncRead, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, watch};
+use tokio::time::timeout;
 use tracing::warn;
 
 use super::metrics::Metrics;
@@ -28,10 +37,10 @@ pub(super) struct Limits {
     pub(super) idle_timeout: Duration,
 }
 
-/// The front while it accepts.
+/// The front. Dropping it closes what is still open.
 pub(super) struct TcpFront {
     address: SocketAddr,
-    stopping: Arc<AtomicBool>,
+    accepting: watch::Sender<bool>,
     open: Counter,
 }
 
@@ -50,7 +59,7 @@ impl Counter {
     }
 }
 
-/// One open connection; dropped when its thread ends, however it ends.
+/// One open connection; dropped when its task ends, however it ends.
 struct Inside(Counter);
 
 impl Drop for Inside {
@@ -70,17 +79,7 @@ impl TcpFront {
 
     /// Accepts nothing more; open connections go on.
     pub(super) fn stop_accepting(&self) {
-        self.stopping.store(true, Ordering::SeqCst);
-        // accept() has no other way to be woken.
-        let mut own = self.address;
-        match own.ip() {
-            ip if !ip.is_unspecified() => {}
-            ip if ip.is_ipv4() => own.set_ip(Ipv4Addr::LOCALHOST.into()),
-            _ => own.set_ip(Ipv6Addr::LOCALHOST.into()),
-        }
-        if let Err(error) = TcpStream::connect_timeout(&own, limits::WAKE_TIMEOUT) {
-            warn!("the TCP front could not be woken to stop accepting: {error}");
-        }
+        self.accepting.send_replace(false);
     }
 }
 
@@ -91,93 +90,120 @@ pub(super) fn start(
     metrics: Arc<Metrics>,
 ) -> io::Result<TcpFront> {
     let address = listener.local_addr()?;
-    let (stopping, open) = (Arc::new(AtomicBool::new(false)), Counter::default());
-    let front = TcpFront { address, stopping: Arc::clone(&stopping), open: open.clone() };
-    let accept = move || {
-        for stream in listener.incoming() {
-            if stopping.load(Ordering::SeqCst) {
-                return;
-            }
-            let started = stream.and_then(|stream| {
-                let link = Link {
-                    stream: Arc::new(stream),
-                    limits,
-                    relay: Arc::clone(&relay),
-                    metrics: Arc::clone(&metrics),
-                    turn: Arc::default(),
-                    begun: None,
-                    patience: None,
-                };
-                admit(link, &open)
-            });
-            if let Err(error) = started {
-                warn!("a connection could not be taken: {error}");
-                thread::sleep(limits::ACCEPT_PAUSE);
-            }
-        }
+    listener.set_nonblocking(true)?;
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+    let listener = {
+        let _entered = runtime.enter();
+        tokio::net::TcpListener::from_std(listener)?
     };
-    thread::Builder::new().name("tcp-accept".to_owned()).spawn(accept)?;
-    Ok(front)
+    let (accepting, mut accept_until) = watch::channel(true);
+    let open = Counter::default();
+    let door = Door { limits, relay, metrics, open: open.clone() };
+    let run = move || {
+        runtime.block_on(async move {
+            accept(listener, &door, accept_until.clone()).await;
+            // Until the front itself is gone.
+            while accept_until.changed().await.is_ok() {}
+        });
+    };
+    thread::Builder::new().name("tcp-front".to_owned()).spawn(run)?;
+    Ok(TcpFront { address, accepting, open })
 }
 
-/// Gives the connection a thread. One too many is closed at once: a channel then tries elsewhere or later.
-fn admit(link: Link, open: &Counter) -> io::Result<()> {
-    if open.open() >= link.limits.connections_max {
-        warn!("{} connections are open (--max-connections), one more was closed", open.open());
-        return Ok(());
+/// What every connection gets at its beginning.
+struct Door {
+    limits: Limits,
+    relay: Arc<Relay>,
+    metrics: Arc<Metrics>,
+    open: Counter,
+}
+
+async fn accept(listener: tokio::net::TcpListener, door: &Door, mut until: watch::Receiver<bool>) {
+    let stopped = async { drop(until.wait_for(|accepting| !accepting).await) };
+    let mut stopped = std::pin::pin!(stopped);
+    loop {
+        let next = poll_fn(|cx| match stopped.as_mut().poll(cx) {
+            Poll::Ready(()) => Poll::Ready(None),
+            Poll::Pending => listener.poll_accept(cx).map(Some),
+        });
+        match next.await {
+            None => return,
+            Some(Ok((stream, _))) => door.admit(stream),
+            Some(Err(error)) => {
+                warn!("a connection could not be taken: {error}");
+                tokio::time::sleep(limits::ACCEPT_PAUSE).await;
+            }
+        }
     }
-    let inside = open.enter();
-    thread::Builder::new()
-        .name("channel".to_owned())
-        .stack_size(limits::CONNECTION_STACK_BYTES)
-        .spawn(move || {
-            let _inside = inside;
-            link.serve();
-        })?;
-    Ok(())
+}
+
+impl Door {
+    /// Gives the connection a task. One too many is closed at once: a channel then tries elsewhere or later.
+    fn admit(&self, stream: TcpStream) {
+        if self.open.open() >= self.limits.connections_max {
+            warn!(
+                "{} connections are open (--max-connections), one more was closed",
+                self.open.open()
+            );
+            return;
+        }
+        // A reply is one small write; without the option it merely comes later.
+        let _ = stream.set_nodelay(true);
+        let (from, to) = stream.into_split();
+        let link = Link {
+            from,
+            to: Arc::new(to),
+            idle_timeout: self.limits.idle_timeout,
+            relay: Arc::clone(&self.relay),
+            metrics: Arc::clone(&self.metrics),
+            turn: Arc::default(),
+            begun: None,
+            _inside: self.open.enter(),
+        };
+        tokio::spawn(link.serve());
+    }
 }
 
 /// One channel's connection.
 struct Link {
-    stream: Arc<TcpStream>,
-    limits: Limits,
+    from: OwnedReadHalf,
+    to: Arc<OwnedWriteHalf>,
+    idle_timeout: Duration,
     relay: Arc<Relay>,
     metrics: Arc<Metrics>,
     turn: Arc<Turn>,
     /// When the telegram that is coming was first seen incomplete: its rest has a limit, however steadily it drips.
     begun: Option<Duration>,
-    /// How long a read waits, as the socket was last told.
-    patience: Option<Duration>,
+    _inside: Inside,
 }
 
 impl Link {
-    fn serve(mut self) {
+    async fn serve(mut self) {
         let mut framer = self.relay.layout.framer(limits::TELEGRAM_BYTES_MAX);
-        if let Err(error) = self.talk(&mut framer)
+        if let Err(error) = self.talk(&mut framer).await
             && !is_end(&error)
         {
-            warn!(peer = %peer(&self.stream), "connection closed: {error}");
+            warn!(peer = %peer(&self.to), "connection closed: {error}");
         }
-        self.turn.wait();
-        let _ = self.stream.shutdown(Shutdown::Both);
+        self.turn.over().await;
+        close(&self.to);
     }
 
-    fn talk(&mut self, framer: &mut Framer) -> io::Result<()> {
-        self.stream.set_nodelay(true)?;
-        self.stream.set_write_timeout(Some(limits::CHANNEL_WRITE_TIMEOUT))?;
+    async fn talk(&mut self, framer: &mut Framer) -> io::Result<()> {
         loop {
             let next = framer.next();
             if !matches!(next, Ok(None)) {
                 self.begun = None;
-                self.turn.wait();
+                self.turn.over().await;
             }
             match next {
                 Ok(Some(Frame::Telegram(telegram))) => self.answer(&telegram)?,
-                Ok(Some(Frame::Poll(poll))) => (&*self.stream).write_all(&poll)?,
+                Ok(Some(Frame::Poll(poll))) => write_all(&self.to, &poll).await?,
                 Ok(None) => {
                     // What a channel is still owed is no idleness of its own.
                     let owed = self.turn.is_taken();
-                    if !self.read(framer)? && !owed {
+                    if !self.read(framer).await? && !owed {
                         return Ok(());
                     }
                 }
@@ -189,8 +215,8 @@ impl Link {
         }
     }
 
-    fn answer(&mut self, telegram: &[u8]) -> io::Result<()> {
-        let answer = Answer::begin(&self.stream, &self.turn);
+    fn answer(&self, telegram: &[u8]) -> io::Result<()> {
+        let answer = Answer::begin(&self.to, &self.turn);
         let metrics = Arc::clone(&self.metrics);
         let tell = move |reply: Reply| {
             metrics.answered(&reply.code);
@@ -203,36 +229,22 @@ impl Link {
         })
     }
 
-    /// Reads what has come; false at the end of the stream.
-    fn read(&mut self, framer: &mut Framer) -> io::Result<bool> {
+    /// Reads what has come; false at the end of the stream, and when nothing has come for too long.
+    async fn read(&mut self, framer: &mut Framer) -> io::Result<bool> {
         let had = framer.pending_bytes();
         let waiting = had == 0;
-        let patience = if waiting { self.limits.idle_timeout } else { self.time_left() };
+        let patience = if waiting { self.idle_timeout } else { self.time_left() };
         if patience.is_zero() {
             return Err(too_slow(had));
         }
-        if self.patience != Some(patience) {
-            self.stream.set_read_timeout(Some(patience))?;
-            self.patience = Some(patience);
-        }
-        let mut bytes = [0; limits::CHANNEL_READ_BYTES];
-        loop {
-            match (&*self.stream).read(&mut bytes) {
-                Ok(0) if waiting => return Ok(false),
-                Ok(0) => {
-                    return Err(io::Error::other(format!(
-                        "the channel hung up after {had} bytes of a telegram"
-                    )));
-                }
-                Ok(n) => {
-                    framer.push(&bytes[..n]);
-                    return Ok(true);
-                }
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock && waiting => return Ok(false),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Err(too_slow(had)),
-                Err(error) => return Err(error),
-            }
+        let read = poll_fn(|cx| read_into(Pin::new(&mut self.from), framer, cx));
+        match timeout(patience, read).await {
+            Ok(Ok(0)) if !waiting => Err(io::Error::other(format!(
+                "the channel hung up after {had} bytes of a telegram"
+            ))),
+            Ok(read) => Ok(read? > 0),
+            Err(_) if waiting => Ok(false),
+            Err(_) => Err(too_slow(had)),
         }
     }
 
@@ -244,91 +256,103 @@ impl Link {
     }
 }
 
+/// How many bytes have come. They lie on the stack of this one thread, not in each connection.
+fn read_into(
+    from: Pin<&mut OwnedReadHalf>,
+    framer: &mut Framer,
+    cx: &mut Context<'_>,
+) -> Poll<io::Result<usize>> {
+    let mut bytes = [0; limits::CHANNEL_READ_BYTES];
+    let mut read = ReadBuf::new(&mut bytes);
+    ready!(from.poll_read(cx, &mut read))?;
+    framer.push(read.filled());
+    Poll::Ready(Ok(read.filled().len()))
+}
+
+/// Writes while the channel takes something now and then.
+async fn write_all(to: &OwnedWriteHalf, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        timeout(limits::CHANNEL_WRITE_TIMEOUT, to.writable()).await??;
+        match to.try_write(bytes) {
+            Ok(n) => bytes = &bytes[n..],
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
 /// Whose turn it is on a connection: replies leave in the order of their telegrams, so there is one at most under way.
 #[derive(Default)]
 struct Turn {
-    state: Mutex<TurnState>,
-    over: Condvar,
-}
-
-#[derive(Default)]
-struct TurnState {
-    taken: bool,
-    /// Somebody waits for its end: seldom, and waking nobody would cost a system call each time.
-    awaited: bool,
+    taken: AtomicBool,
+    ended: Notify,
 }
 
 impl Turn {
     fn is_taken(&self) -> bool {
-        self.state().taken
+        self.taken.load(Ordering::Acquire)
     }
 
     fn take(&self) {
-        self.state().taken = true;
+        self.taken.store(true, Ordering::Release);
     }
 
     fn end(&self) {
-        let mut state = self.state();
-        state.taken = false;
-        if state.awaited {
-            self.over.notify_all();
-        }
+        self.taken.store(false, Ordering::Release);
+        self.ended.notify_one();
     }
 
     /// Waits until no reply is under way.
-    fn wait(&self) {
-        let mut state = self.state();
-        while state.taken {
-            state.awaited = true;
-            state = self.over.wait(state).unwrap_or_else(PoisonError::into_inner);
+    async fn over(&self) {
+        while self.is_taken() {
+            self.ended.notified().await;
         }
-        state.awaited = false;
-    }
-
-    fn state(&self) -> MutexGuard<'_, TurnState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The reply that a channel is owed. Dropped without one, it ends the connection: the next reply would be taken for it.
 struct Answer {
-    stream: Arc<TcpStream>,
+    to: Arc<OwnedWriteHalf>,
     turn: Arc<Turn>,
+    front: Handle,
     sent: bool,
 }
 
 impl Answer {
-    fn begin(stream: &Arc<TcpStream>, turn: &Arc<Turn>) -> Answer {
+    /// On the front's thread.
+    fn begin(to: &Arc<OwnedWriteHalf>, turn: &Arc<Turn>) -> Answer {
         turn.take();
-        Answer { stream: Arc::clone(stream), turn: Arc::clone(turn), sent: false }
+        let front = Handle::current();
+        Answer { to: Arc::clone(to), turn: Arc::clone(turn), front, sent: false }
     }
 
-    /// Sends it without waiting for the channel. What a channel that reads slowly leaves over, a thread of its own sends.
+    /// Sends it, on any thread, without waiting for the channel. What a channel that reads slowly leaves over, the front sends.
     fn send(mut self, reply: Reply) {
-        let bytes = &reply.telegram;
-        match rustix::net::send(&*self.stream, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+        let (socket, bytes) = (self.to.as_ref().as_ref(), &reply.telegram);
+        let sent = match rustix::net::send(socket, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)
+        {
+            Err(Errno::WOULDBLOCK | Errno::INTR) => Ok(0),
+            sent => sent,
+        };
+        match sent {
             Ok(n) if n == bytes.len() => self.sent = true,
-            Ok(n) => self.send_slowly(reply, n),
-            Err(Errno::WOULDBLOCK | Errno::INTR) => self.send_slowly(reply, 0),
+            Ok(n) => drop(self.front.clone().spawn(self.send_rest(reply, n))),
             Err(error) => self.failed(&error.into()),
         }
         // Here the permit goes: the reply has left.
     }
 
-    fn send_slowly(mut self, reply: Reply, from: usize) {
-        let rest = move || match (&*self.stream).write_all(&reply.telegram[from..]) {
+    async fn send_rest(mut self, reply: Reply, from: usize) {
+        match write_all(&self.to, &reply.telegram[from..]).await {
             Ok(()) => self.sent = true,
             Err(error) => self.failed(&error),
-        };
-        let thread = thread::Builder::new().name("slow-channel".to_owned());
-        if let Err(error) = thread.stack_size(limits::SLOW_CHANNEL_STACK_BYTES).spawn(rest) {
-            warn!("a reply could not be sent: no thread: {error}");
         }
     }
 
     fn failed(&self, error: &io::Error) {
         if !is_end(error) {
-            warn!(peer = %peer(&self.stream), "connection closed: {error}");
+            warn!(peer = %peer(&self.to), "connection closed: {error}");
         }
     }
 }
@@ -336,14 +360,20 @@ impl Answer {
 impl Drop for Answer {
     fn drop(&mut self) {
         if !self.sent {
-            let _ = self.stream.shutdown(Shutdown::Both);
+            close(&self.to);
         }
         self.turn.end();
     }
 }
 
-fn peer(stream: &TcpStream) -> String {
-    stream.peer_addr().map_or_else(|_| "unknown".to_owned(), |peer| peer.to_string())
+/// Both ways, whoever else still holds it.
+fn close(to: &OwnedWriteHalf) {
+    // It may have been closed by the other side.
+    let _ = rustix::net::shutdown(to.as_ref(), Shutdown::Both);
+}
+
+fn peer(to: &OwnedWriteHalf) -> String {
+    to.peer_addr().map_or_else(|_| "unknown".to_owned(), |peer| peer.to_string())
 }
 
 fn too_slow(had: usize) -> io::Error {

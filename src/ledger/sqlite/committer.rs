@@ -14,7 +14,8 @@ use super::ballast::{Ballast, Need};
 use super::job::Job;
 use super::mark::Mark;
 use super::open::{Beside, Files};
-use crate::ledger::LedgerError;
+use crate::clock::Clock;
+use crate::ledger::{LedgerError, ledger_time};
 use crate::limits;
 
 const CUT_LOG: &str = "PRAGMA wal_checkpoint(TRUNCATE)";
@@ -27,6 +28,7 @@ pub type SyncFailure = Box<dyn Fn(&LedgerError) + Send>;
 
 pub(super) struct Committer {
     con: Connection,
+    clock: Arc<dyn Clock>,
     files: Files,
     ballast: Ballast,
     mark: Mark,
@@ -71,6 +73,7 @@ impl Drop for Watch {
 impl Committer {
     pub(super) fn new(
         con: Connection,
+        clock: Arc<dyn Clock>,
         files: Files,
         beside: Beside,
         committed: Option<CommitObserver>,
@@ -79,6 +82,7 @@ impl Committer {
         let Beside { ballast, mark } = beside;
         Committer {
             con,
+            clock,
             files,
             ballast,
             mark,
@@ -128,7 +132,9 @@ impl Committer {
     /// Runs `batch` in the transaction that has begun, all or nothing.
     pub(super) fn transact(&mut self, batch: &mut [Job]) -> Result<(), LedgerError> {
         let begun = Instant::now();
-        let ran = batch.iter_mut().try_for_each(|job| job.run(&self.con));
+        // One transaction, one time.
+        let now = ledger_time(self.clock.now());
+        let ran = batch.iter_mut().try_for_each(|job| job.run(&self.con, &now));
         let done = ran.and_then(|()| self.con.execute_batch("COMMIT"));
         let took = begun.elapsed();
         let outcome = match done {

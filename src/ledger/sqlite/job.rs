@@ -1,9 +1,8 @@
 //! What is asked of the writer, and how its answer comes back.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, Thread};
 use std::time::Instant;
 
 use rusqlite::Connection;
@@ -30,15 +29,16 @@ impl Job {
     pub(super) fn new<T: Send + 'static>(
         need: Need,
         deadline: Instant,
-        work: impl Fn(&Connection) -> rusqlite::Result<T> + Send + 'static,
+        work: impl Fn(&Connection, &str) -> rusqlite::Result<T> + Send + 'static,
         then: impl FnOnce(Result<T, LedgerError>) + Send + 'static,
     ) -> Job {
         let task = Box::new(Pending { work: Some(work), value: None, then: Some(then) });
         Job { need, deadline, alone: false, place: None, task }
     }
 
-    pub(super) fn run(&mut self, con: &Connection) -> rusqlite::Result<()> {
-        self.task.run(con)
+    /// Inside the transaction; `now` is its time.
+    pub(super) fn run(&mut self, con: &Connection, now: &str) -> rusqlite::Result<()> {
+        self.task.run(con, now)
     }
 
     /// From now on it shares no transaction.
@@ -65,7 +65,7 @@ impl Job {
 
 /// A job whose value's type is its own business.
 trait Task {
-    fn run(&mut self, con: &Connection) -> rusqlite::Result<()>;
+    fn run(&mut self, con: &Connection, now: &str) -> rusqlite::Result<()>;
     fn answer(&mut self, outcome: Result<(), LedgerError>);
 }
 
@@ -77,11 +77,11 @@ struct Pending<T, W, A: FnOnce(Result<T, LedgerError>)> {
 
 impl<T, W, A> Task for Pending<T, W, A>
 where
-    W: Fn(&Connection) -> rusqlite::Result<T>,
+    W: Fn(&Connection, &str) -> rusqlite::Result<T>,
     A: FnOnce(Result<T, LedgerError>),
 {
-    fn run(&mut self, con: &Connection) -> rusqlite::Result<()> {
-        self.value = self.work.as_ref().map(|work| work(con)).transpose()?;
+    fn run(&mut self, con: &Connection, now: &str) -> rusqlite::Result<()> {
+        self.value = self.work.as_ref().map(|work| work(con, now)).transpose()?;
         Ok(())
     }
 
@@ -126,33 +126,5 @@ pub(super) struct InLine(Line);
 impl Drop for InLine {
     fn drop(&mut self) {
         self.0.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// Where one thread waits for one value of another: half of what a channel costs.
-pub(super) struct Slot<T> {
-    value: Mutex<Option<T>>,
-    waits: Thread,
-}
-
-impl<T> Slot<T> {
-    /// For the calling thread.
-    pub(super) fn new() -> Arc<Slot<T>> {
-        Arc::new(Slot { value: Mutex::new(None), waits: thread::current() })
-    }
-
-    pub(super) fn put(&self, value: T) {
-        *self.value.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
-        self.waits.unpark();
-    }
-
-    /// Blocks until there is one.
-    pub(super) fn take(&self) -> T {
-        loop {
-            if let Some(value) = self.value.lock().unwrap_or_else(PoisonError::into_inner).take() {
-                return value;
-            }
-            thread::park();
-        }
     }
 }

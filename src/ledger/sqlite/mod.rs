@@ -13,8 +13,8 @@ use chrono::{DateTime, Utc};
 use rusqlite::Connection;
 
 use super::{
-    Claim, ClaimFailed, Claimed, ClaimedAgain, ClockNote, Counts, Found, HistoryLine, Ledger,
-    LedgerError, Orphan, Outline, Purge, Query, Record, Recorded, Row, Settle, Told,
+    Claim, ClaimFailed, ClaimTold, Claimed, ClaimedAgain, ClockNote, Counts, Found, HistoryLine,
+    Ledger, LedgerError, Orphan, Outline, Purge, Query, Record, Recorded, Row, Settle, Told,
 };
 use crate::clock::Clock;
 use crate::guid::Guid;
@@ -45,7 +45,6 @@ pub struct SqliteLedger {
     readers: Readers,
     /// None: opened for reading only.
     writer: Option<Writer>,
-    clock: Arc<dyn Clock>,
 }
 
 /// What a ledger tells of itself. All are called on the thread that writes, which may be a caller's: they must be quick, and must not
@@ -83,11 +82,11 @@ impl SqliteLedger {
         };
         let writer = ballast.map(|ballast| {
             let mark = Mark::new(&place, marked, access, hooks.mark.take());
-            open::writer(&place, Beside { ballast, mark }, created, clock.now(), hooks)
+            open::writer(&place, Beside { ballast, mark }, created, clock, hooks)
         });
         let writer = writer.transpose()?;
         let readers = Readers::open(place)?;
-        Ok((SqliteLedger { readers, writer, clock }, created))
+        Ok((SqliteLedger { readers, writer }, created))
     }
 
     /// Where the file is: absolute, all symbolic links followed.
@@ -103,21 +102,12 @@ impl SqliteLedger {
         try_ms: u64,
         work: impl Fn(&Connection, &str) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, LedgerError> {
-        self.writer()?.run(need, end_of(try_ms), self.timed(work))
+        self.writer()?.run(need, end_of(try_ms), work)
     }
 
     fn writer(&self) -> Result<&Writer, LedgerError> {
         let only_read = || LedgerError::ReadOnly("it was opened for reading only".to_owned());
         self.writer.as_ref().ok_or_else(only_read)
-    }
-
-    /// Gives `work` the time at which it runs.
-    fn timed<T>(
-        &self,
-        work: impl Fn(&Connection, &str) -> rusqlite::Result<T> + Send + 'static,
-    ) -> impl Fn(&Connection) -> rusqlite::Result<T> + Send + 'static {
-        let clock = Arc::clone(&self.clock);
-        move |con| work(con, &super::ledger_time(clock.now()))
     }
 
     fn read<T>(&self, work: impl Fn(&Connection) -> rusqlite::Result<T>) -> Result<T, LedgerError> {
@@ -136,6 +126,15 @@ impl Ledger for SqliteLedger {
         self.write(Need::Claim, limits::CLAIM_TRY_MS, move |con, now| {
             statements::claim(con, &claim, now)
         })
+    }
+
+    fn claim_then(&self, claim: Claim, then: ClaimTold) {
+        let writer = match self.writer() {
+            Ok(writer) => writer,
+            Err(error) => return then(Err(error)),
+        };
+        let work = move |con: &Connection, now: &str| statements::claim(con, &claim, now);
+        writer.leave(Job::new(Need::Claim, end_of(limits::CLAIM_TRY_MS), work, then));
     }
 
     fn claim_failed(&self, claim: &ClaimFailed) -> Result<ClaimedAgain, LedgerError> {
@@ -159,7 +158,7 @@ impl Ledger for SqliteLedger {
         };
         let record = Arc::new(record);
         let written = Arc::clone(&record);
-        let work = self.timed(move |con, now| statements::record(con, &written, now));
+        let work = move |con: &Connection, now: &str| statements::record(con, &written, now);
         let then = move |recorded| then(Arc::unwrap_or_clone(record), recorded);
         writer.ask(Job::new(Need::Result, end_of(limits::RECORD_TRY_MS), work, then));
     }

@@ -12,6 +12,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -23,6 +24,7 @@ use super::ballast::Ballast;
 use super::committer;
 use super::mark::{Mark, Stand};
 use super::writer::Writer;
+use crate::clock::Clock;
 use crate::ledger::{LedgerError, ledger_time};
 use crate::limits;
 use crate::state::State;
@@ -426,7 +428,7 @@ pub(super) fn writer(
     place: &Place,
     beside: Beside,
     created: Created,
-    now: DateTime<Utc>,
+    clock: Arc<dyn Clock>,
     hooks: super::Hooks,
 ) -> Result<Writer, OpenError> {
     let Beside { ballast, mut mark } = beside;
@@ -440,7 +442,7 @@ pub(super) fn writer(
     if let Some(why) = mismatch {
         return Err(OpenError::NotAsMarked { path: path.clone(), why });
     }
-    upgrade(&con, &mut mark, now).map_err(|error| ledger_error(path, &error))?;
+    upgrade(&con, &mut mark, clock.now()).map_err(|error| ledger_error(path, &error))?;
     mark.begun(&con, created == Created::New);
     settings(path, &con)?;
     // From here on the writer's own loop waits for locks, job by job.
@@ -450,7 +452,7 @@ pub(super) fn writer(
     if !opened.in_place() {
         return Err(moved());
     }
-    Writer::start(con, files, Beside { ballast, mark }, hooks).map_err(io)
+    Writer::start(con, clock, files, Beside { ballast, mark }, hooks).map_err(io)
 }
 
 /// Waits for another process's lock. SQLite's own handler sleeps up to 100 ms at a time, and beside a busy relay, whose writer

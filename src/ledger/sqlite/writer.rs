@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -15,10 +15,12 @@ use rusqlite::Connection;
 
 use super::ballast::Need;
 use super::committer::{Alarm, Committer, Watch};
-use super::job::{InLine, Job, Line, Slot};
+use super::job::{InLine, Job, Line};
 use super::open::{Beside, Files};
+use crate::clock::Clock;
 use crate::ledger::LedgerError;
 use crate::limits;
+use crate::slot::Slot;
 
 /// The writer's handle. Dropping it lets the thread end what it has and waits for it.
 pub(super) struct Writer {
@@ -32,6 +34,7 @@ pub(super) struct Writer {
 impl Writer {
     pub(super) fn start(
         con: Connection,
+        clock: Arc<dyn Clock>,
         files: Files,
         beside: Beside,
         mut hooks: super::Hooks,
@@ -39,7 +42,7 @@ impl Writer {
         let (jobs, queue) = sync_channel(limits::WRITER_QUEUE_OPERATIONS_MAX);
         let alarm = Alarm::new(hooks.sync_failed.take());
         let committer =
-            Committer::new(con, files, beside, hooks.committed.take(), Arc::clone(&alarm));
+            Committer::new(con, clock, files, beside, hooks.committed.take(), Arc::clone(&alarm));
         let (committer, line) = (Arc::new(Mutex::new(committer)), Line::default());
         let work = Loop {
             committer: Arc::clone(&committer),
@@ -61,7 +64,7 @@ impl Writer {
         &self,
         need: Need,
         deadline: Instant,
-        work: impl Fn(&Connection) -> rusqlite::Result<T> + Send + 'static,
+        work: impl Fn(&Connection, &str) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, LedgerError> {
         let slot = Slot::new();
         let told = Arc::clone(&slot);
@@ -79,6 +82,15 @@ impl Writer {
         if let Some(jobs) = &self.jobs {
             // Without a thread to take it, it is dropped and says `Closed`.
             let _ = jobs.send(job);
+        }
+    }
+
+    /// Has the job done on the writer's thread, and never waits: if too many are in line, it is told so at once.
+    pub(super) fn leave(&self, mut job: Job) {
+        job.place = Some(self.line.join());
+        let Some(jobs) = &self.jobs else { return };
+        if let Err(TrySendError::Full(job)) = jobs.try_send(job) {
+            job.answer(Err(LedgerError::Busy));
         }
     }
 

@@ -11,6 +11,7 @@ use chrono::{TimeDelta, Utc};
 use oncegate::clock::{Clock, SystemClock};
 use oncegate::code::{Code, CoreCode};
 use oncegate::core_api::{Core, Inquiry, Seen, Transfer};
+use oncegate::engine::callers::Callers;
 use oncegate::engine::gate::Gate;
 use oncegate::engine::orphans::Sweep;
 use oncegate::engine::purge::Purge;
@@ -163,6 +164,7 @@ impl World {
             clock: Arc::clone(&clock),
             owner: OwnerId::new(1, Utc::now(), 0),
             gate: Gate::new(6),
+            callers: Callers::default(),
             given_up: Arc::new(GivenUp::default()),
             resends: Resends::default(),
             called: None,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use chrono::TimeDelta;
 use oncegate::engine::age::Ages;
+use oncegate::engine::callers::Callers;
 use oncegate::engine::orphans::Sweep;
 use oncegate::engine::purge::Purge;
 use oncegate::engine::relay::{Relay, Reply, Resends};
@@ -163,6 +164,7 @@ fn send_under(stage: &Arc<Stage>, guid: &str) {
         clock: Arc::clone(&stage.clock) as _,
         owner: process.owner.clone(),
         gate: Arc::clone(&process.gate),
+        callers: Callers::default(),
         given_up: Arc::clone(&process.given_up),
         resends: Resends::default(),
         called: None,

@@ -1,0 +1,181 @@
+//! The threads that call the core: a call blocks, and the front that reads for all channels must not.
+//!
+//! There are never fewer of them than telegrams under way, so nothing is claimed for which there would be nobody to call. Whoever
+//! was idle last works next: its stack is still warm, and those at the bottom of the pile end after a while.
+
+use std::collections::VecDeque;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use crate::limits;
+use crate::slot::Slot;
+
+/// What a caller does for one telegram.
+type Work = Box<dyn FnOnce() + Send>;
+
+/// All of them. Clones are the same.
+#[derive(Clone, Default)]
+pub struct Callers(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    /// Telegrams that may need a caller.
+    promised: usize,
+    /// Callers there are, idle or not.
+    threads: usize,
+    /// Where those wait that have nothing to do; the last one came last.
+    idle: Vec<Arc<Slot<Work>>>,
+    /// Work for callers that are just coming back. Empty while somebody is idle.
+    waiting: VecDeque<Work>,
+}
+
+/// A caller for one telegram, when it needs one.
+pub struct Promise(Callers);
+
+impl Callers {
+    /// Makes sure of a caller. Errors: a thread more can't be had.
+    pub fn promise(&self) -> io::Result<Promise> {
+        let mut state = self.state();
+        state.promised += 1;
+        let short = state.promised > state.threads;
+        state.threads += usize::from(short);
+        drop(state);
+        let promise = Promise(self.clone());
+        if short && let Err(error) = self.hire() {
+            self.state().threads -= 1;
+            return Err(error);
+        }
+        Ok(promise)
+    }
+
+    fn hire(&self) -> io::Result<()> {
+        let callers = self.clone();
+        let thread = thread::Builder::new().name("caller".to_owned());
+        thread.stack_size(limits::CALLER_STACK_BYTES).spawn(move || callers.serve())?;
+        Ok(())
+    }
+
+    fn serve(&self) {
+        let own = Slot::new();
+        while let Some(work) = self.next(&own) {
+            // A panic has been reported by the panic hook. It concerns one telegram, whose claim is then given up to the sweep.
+            let _ = catch_unwind(AssertUnwindSafe(work));
+        }
+    }
+
+    /// Waits for work; none: this thread is one too many, and has been struck off.
+    fn next(&self, own: &Arc<Slot<Work>>) -> Option<Work> {
+        let mut state = self.state();
+        if let Some(work) = state.waiting.pop_front() {
+            return Some(work);
+        }
+        state.idle.push(Arc::clone(own));
+        drop(state);
+        loop {
+            if let Some(work) = own.take_within(limits::CALLER_IDLE) {
+                return Some(work);
+            }
+            let mut state = self.state();
+            if state.threads <= state.promised {
+                continue;
+            }
+            // Who is not among the idle has been given work in this moment.
+            if let Some(at) = state.idle.iter().position(|slot| Arc::ptr_eq(slot, own)) {
+                state.idle.remove(at);
+                state.threads -= 1;
+                return None;
+            }
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Promise {
+    /// Has a caller do it.
+    pub fn call(self, work: impl FnOnce() + Send + 'static) {
+        let callers = self.0.clone();
+        let work: Work = Box::new(move || {
+            work();
+            drop(self);
+        });
+        let mut state = callers.state();
+        if let Some(slot) = state.idle.pop() {
+            // Not with the lock in hand: whoever wakes up would wait for it next.
+            drop(state);
+            slot.put(work);
+        } else {
+            state.waiting.push_back(work);
+        }
+    }
+}
+
+impl Drop for Promise {
+    fn drop(&mut self) {
+        self.0.state().promised -= 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    const SOON: Duration = Duration::from_secs(20);
+
+    #[test]
+    fn each_promise_is_kept_at_once_however_many_wait_for_each_other() {
+        let callers = Callers::default();
+        let promises: Vec<Promise> =
+            (0..50).map(|_| callers.promise().expect("a thread")).collect();
+        let barrier = Arc::new(std::sync::Barrier::new(51));
+        for promise in promises {
+            let barrier = Arc::clone(&barrier);
+            promise.call(move || {
+                barrier.wait();
+            });
+        }
+        barrier.wait();
+        assert_eq!(callers.state().threads, 50);
+    }
+
+    #[test]
+    fn who_is_idle_works_again_before_a_thread_is_added() {
+        let callers = Callers::default();
+        for n in 0..100 {
+            let (done, is_done) = mpsc::channel();
+            let promise = callers.promise().expect("a thread");
+            promise.call(move || done.send(n).expect("it is waited for"));
+            assert_eq!(is_done.recv_timeout(SOON), Ok(n));
+            // Its promise ends a moment after its work: only one that overlaps may take a second thread.
+            assert!(callers.state().threads <= 2);
+        }
+    }
+
+    #[test]
+    fn a_caller_that_panics_works_on_and_its_promise_ends() {
+        let callers = Callers::default();
+        let (done, is_done) = mpsc::channel();
+        for n in 0..3 {
+            let done = done.clone();
+            let promise = callers.promise().expect("a thread");
+            promise.call(move || {
+                done.send(n).expect("it is waited for");
+                panic!("on purpose");
+            });
+            assert_eq!(is_done.recv_timeout(SOON), Ok(n));
+            let end = Instant::now() + SOON;
+            while callers.state().promised > 0 {
+                assert!(Instant::now() < end, "a promise is left");
+                thread::yield_now();
+            }
+        }
+        assert_eq!(callers.state().threads, 1);
+    }
+}
