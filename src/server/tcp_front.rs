@@ -203,8 +203,10 @@ impl Link {
                 Ok(None) => {
                     // What a channel is still owed is no idleness of its own.
                     let owed = self.turn.is_taken();
-                    if !self.read(framer).await? && !owed {
-                        return Ok(());
+                    match self.read(framer).await? {
+                        Read::Bytes => {}
+                        Read::Nothing if owed => {}
+                        Read::Nothing | Read::End => return Ok(()),
                     }
                 }
                 Err(error) => {
@@ -229,8 +231,8 @@ impl Link {
         })
     }
 
-    /// Reads what has come; false at the end of the stream, and when nothing has come for too long.
-    async fn read(&mut self, framer: &mut Framer) -> io::Result<bool> {
+    /// Reads what has come. A telegram that has begun has to go on.
+    async fn read(&mut self, framer: &mut Framer) -> io::Result<Read> {
         let had = framer.pending_bytes();
         let waiting = had == 0;
         let patience = if waiting { self.idle_timeout } else { self.time_left() };
@@ -239,11 +241,14 @@ impl Link {
         }
         let read = poll_fn(|cx| read_into(Pin::new(&mut self.from), framer, cx));
         match timeout(patience, read).await {
-            Ok(Ok(0)) if !waiting => Err(io::Error::other(format!(
-                "the channel hung up after {had} bytes of a telegram"
-            ))),
-            Ok(read) => Ok(read? > 0),
-            Err(_) if waiting => Ok(false),
+            Ok(read) => match read? {
+                0 if waiting => Ok(Read::End),
+                0 => Err(io::Error::other(format!(
+                    "the channel hung up after {had} bytes of a telegram"
+                ))),
+                _ => Ok(Read::Bytes),
+            },
+            Err(_) if waiting => Ok(Read::Nothing),
             Err(_) => Err(too_slow(had)),
         }
     }
@@ -254,6 +259,15 @@ impl Link {
         let begun = *self.begun.get_or_insert(now);
         (begun + limits::TELEGRAM_TIMEOUT).saturating_sub(now)
     }
+}
+
+/// What a look at a connection has brought.
+enum Read {
+    Bytes,
+    /// It was idle for as long as it may be.
+    Nothing,
+    /// The channel says nothing more.
+    End,
 }
 
 /// How many bytes have come. They lie on the stack of this one thread, not in each connection.
