@@ -8,6 +8,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use crate::limits;
 use crate::slot::Slot;
@@ -16,14 +17,20 @@ use crate::slot::Slot;
 type Work = Box<dyn FnOnce() + Send>;
 
 /// All of them. Clones are the same.
-#[derive(Clone, Default)]
-pub struct Callers(Arc<Mutex<State>>);
+#[derive(Clone)]
+pub struct Callers(Arc<House>);
+
+struct House {
+    state: Mutex<State>,
+    /// How long a caller may have nothing to do before it ends.
+    idle: Duration,
+}
 
 #[derive(Default)]
 struct State {
     /// Telegrams that may need a caller.
     promised: usize,
-    /// Callers there are, idle or not.
+    /// Callers there are, idle or not. Never fewer than promised.
     threads: usize,
     /// Where those wait that have nothing to do; the last one came last.
     idle: Vec<Arc<Slot<Work>>>,
@@ -34,20 +41,26 @@ struct State {
 /// A caller for one telegram, when it needs one.
 pub struct Promise(Callers);
 
+impl Default for Callers {
+    fn default() -> Callers {
+        Callers::idle_for(limits::CALLER_IDLE)
+    }
+}
+
 impl Callers {
+    fn idle_for(idle: Duration) -> Callers {
+        Callers(Arc::new(House { state: Mutex::default(), idle }))
+    }
+
     /// Makes sure of a caller. Errors: a thread more can't be had.
     pub fn promise(&self) -> io::Result<Promise> {
         let mut state = self.state();
-        state.promised += 1;
-        let short = state.promised > state.threads;
-        state.threads += usize::from(short);
-        drop(state);
-        let promise = Promise(self.clone());
-        if short && let Err(error) = self.hire() {
-            self.state().threads -= 1;
-            return Err(error);
+        if state.promised == state.threads {
+            self.hire()?;
+            state.threads += 1;
         }
-        Ok(promise)
+        state.promised += 1;
+        Ok(Promise(self.clone()))
     }
 
     fn hire(&self) -> io::Result<()> {
@@ -74,11 +87,11 @@ impl Callers {
         state.idle.push(Arc::clone(own));
         drop(state);
         loop {
-            if let Some(work) = own.take_within(limits::CALLER_IDLE) {
+            if let Some(work) = own.take_within(self.0.idle) {
                 return Some(work);
             }
             let mut state = self.state();
-            if state.threads <= state.promised {
+            if state.threads == state.promised {
                 continue;
             }
             // Who is not among the idle has been given work in this moment.
@@ -91,7 +104,7 @@ impl Callers {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -123,7 +136,7 @@ impl Drop for Promise {
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc;
-    use std::time::{Duration, Instant};
+    use std::time::Instant;
 
     use super::*;
 
@@ -177,5 +190,29 @@ mod tests {
             }
         }
         assert_eq!(callers.state().threads, 1);
+    }
+
+    /// Callers that end and telegrams that come cross each other all the time here; no work may be lost between them.
+    #[test]
+    fn who_has_nothing_to_do_ends_and_takes_no_work_along() {
+        let callers = Callers::idle_for(Duration::from_micros(50));
+        let (done, is_done) = mpsc::channel();
+        for n in 0..2_000 {
+            let done = done.clone();
+            let promise = callers.promise().expect("a thread");
+            promise.call(move || done.send(n).expect("it is waited for"));
+            if n % 7 == 0 {
+                thread::sleep(Duration::from_micros(60));
+            }
+        }
+        let mut all: Vec<i32> =
+            (0..2_000).map(|_| is_done.recv_timeout(SOON).expect("it was done")).collect();
+        all.sort_unstable();
+        assert!(all.into_iter().eq(0..2_000));
+        let end = Instant::now() + SOON;
+        while callers.state().threads > 0 {
+            assert!(Instant::now() < end, "{} callers are left", callers.state().threads);
+            thread::yield_now();
+        }
     }
 }

@@ -1,6 +1,8 @@
 //! What every ledger does, whatever it is made of: each case runs on the memory ledger and on SQLite.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on has failed")]
 
+use std::sync::mpsc;
+
 use chrono::TimeDelta;
 use oncegate::clock::Clock as _;
 use oncegate::code::{Code, CoreCode};
@@ -54,6 +56,7 @@ cases![
     counts_are_those_of_one_look,
     a_history_is_told_in_order_and_is_bounded,
     a_probe_of_a_ledger_that_can_be_written_succeeds,
+    a_claim_and_a_record_whose_callers_do_not_wait_are_the_same,
     everything_is_as_it_was_after_a_refusal,
 ];
 
@@ -479,6 +482,27 @@ fn a_probe_of_a_ledger_that_can_be_written_succeeds(s: &Subject) {
     claimed(&*s.ledger, GUID);
     assert_eq!(s.ledger.probe(), Ok(()));
     assert_eq!(s.get(GUID).request, request(GUID));
+}
+
+fn a_claim_and_a_record_whose_callers_do_not_wait_are_the_same(s: &Subject) {
+    let told = || {
+        let (tell, told) = mpsc::channel();
+        let then = Box::new(move |claimed| tell.send(claimed).unwrap());
+        s.ledger.claim_then(claim(GUID), then);
+        // Once: then the sender is gone.
+        let all: Vec<_> = told.iter().collect();
+        <[_; 1]>::try_from(all).unwrap()
+    };
+    assert_eq!(told(), [Ok(Claimed::Claimed(Attempt::FIRST))]);
+    let row = s.get(GUID);
+    assert_eq!((row.state, row.request.clone()), (State::Sent, request(GUID)));
+    assert_eq!(told(), [Ok(Claimed::Found(Box::new(row)))]);
+    let (tell, told) = mpsc::channel();
+    let result = record(GUID, 1, CallResult::Definite(Code::Done));
+    let then = Box::new(move |record, recorded| tell.send((record, recorded)).unwrap());
+    s.ledger.record_then(result.clone(), then);
+    assert_eq!(told.iter().collect::<Vec<_>>(), [(result, Ok(Recorded::Written))]);
+    assert_eq!(s.get(GUID).state, State::Done);
 }
 
 fn everything_is_as_it_was_after_a_refusal(s: &Subject) {

@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Barrier, Mutex};
+use std::sync::{Arc, Barrier, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -568,6 +568,33 @@ fn a_claim_waits_a_second_for_the_lock_and_nothing_is_left_of_it() {
     drop(other);
     assert_eq!(ledger.find(&id("G")).unwrap(), Found::Nothing);
     claimed(&ledger, "G");
+}
+
+/// Whoever reads for all channels asks so: if it waited for a place in the line, nobody would be read from meanwhile.
+#[test]
+fn a_claim_whose_caller_does_not_wait_is_refused_if_too_many_are_in_line() {
+    let (ledger, path, _dir) = ledger();
+    let other = lock(&path);
+    // As many as may wait, at most twice: in the line, and with the writer.
+    let asked = 2 * limits::WRITER_QUEUE_OPERATIONS_MAX + 100;
+    let (tell, told) = mpsc::channel();
+    for n in 0..asked {
+        let tell = tell.clone();
+        let then = Box::new(move |claimed| tell.send(claimed).unwrap());
+        ledger.claim_then(claim(&format!("G{n}")), then);
+    }
+    drop(tell);
+    let refused = (0..100).map(|_| told.recv().unwrap());
+    assert!(refused.into_iter().all(|claimed| claimed == Err(LedgerError::Busy)));
+    drop(other);
+    // Each is told once, and what it is told is true.
+    let rest: Vec<_> = told.iter().collect();
+    assert_eq!(rest.len(), asked - 100);
+    let won = rest.iter().filter(|claimed| **claimed == Ok(Claimed::Claimed(Attempt::FIRST)));
+    let rows = Connection::open(&path).unwrap();
+    let rows: i64 = rows.query_row("SELECT count(*) FROM tx", [], |row| row.get(0)).unwrap();
+    assert_eq!(i64::try_from(won.count()).unwrap(), rows);
+    claimed(&ledger, "after it");
 }
 
 #[test]

@@ -4,7 +4,7 @@
 use std::io::{ErrorKind, Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
 use oncegate::clock::Clock;
@@ -111,6 +111,36 @@ fn a_channel_that_has_said_all_it_had_to_say_still_gets_its_replies() {
     channel.0.shutdown(std::net::Shutdown::Write).unwrap();
     assert_eq!((code(&channel.read()), code(&channel.read())), ("0000", "E901"));
     assert!(channel.is_closed_without_a_word());
+}
+
+/// The end of a stream can be read again and again: a front that did so kept a processor busy for as long as the core took.
+#[test]
+fn a_channel_that_has_hung_up_costs_nothing_while_its_call_lasts() {
+    let world = World::new();
+    let relay = world.process(&["--read-timeout", "60"]);
+    let held = Telegram::new("HOLD");
+    let mut channel = relay.at.connect();
+    channel.0.write_all(&held.bytes()).unwrap();
+    channel.0.shutdown(std::net::Shutdown::Write).unwrap();
+    wait_until("the call", || world.core.calls(&held.guid) > 0);
+    let (begun, before) = (Instant::now(), relay.cpu_ticks());
+    wait_until("a second", || begun.elapsed() >= Duration::from_secs(1));
+    let used = relay.cpu_ticks() - before;
+    assert!(used < 20, "{used} hundredths of a second of the processor in one second");
+    world.core.release();
+    assert_eq!(code(&channel.read()), "0000");
+    assert!(channel.is_closed_without_a_word());
+}
+
+#[test]
+fn a_connection_that_says_nothing_costs_no_thread() {
+    let world = World::new();
+    let relay = world.process(&[]);
+    assert_eq!(relay.at.code(&Telegram::new("")), "0000");
+    let before = relay.threads();
+    let mut idle: Vec<Channel> = (0..100).map(|_| relay.at.connect()).collect();
+    assert_eq!(code(&idle[99].ask(&Telegram::new("").bytes())), "0000");
+    assert!(relay.threads() <= before + 1, "{} threads were {before}", relay.threads());
 }
 
 #[test]

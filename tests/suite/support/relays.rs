@@ -186,6 +186,21 @@ impl Process {
         line.trim().trim_end_matches(" kB").parse().expect("a number")
     }
 
+    /// How many threads it has.
+    pub fn threads(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/task", self.child.id())).expect("threads").count()
+    }
+
+    /// The processor's time that it has used, in hundredths of a second.
+    pub fn cpu_ticks(&self) -> u64 {
+        let path = format!("/proc/{}/stat", self.child.id());
+        let stat = std::fs::read_to_string(path).expect("a process");
+        // Fields 14 and 15; the second is the name, in brackets, and may hold blanks.
+        let (_, rest) = stat.rsplit_once(')').expect("a name");
+        let ticks = rest.split_whitespace().skip(11).take(2);
+        ticks.map(|ticks| ticks.parse::<u64>().expect("a number")).sum()
+    }
+
     /// How the kernel schedules each of its threads: the number of the policy, as in sched(7).
     pub fn scheduling_policies(&self) -> Vec<u32> {
         let threads =
