@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use hyper::Method;
-use oncegate::http_server::{Handler, HttpServer, Limits, Request, Response};
+use oncegate::http_server::{Handler, HttpServer, Limits, Request, Response, Tell};
 use oncegate::outbox::{
     self, Event, HttpSender, OutboxError, Receiver, Role, dispatch, dispatch_batch, no_fault,
 };
@@ -365,19 +365,19 @@ impl Handler for Unsynced {
         Ok(())
     }
 
-    fn answer(&self, request: Request) -> Response {
+    fn answer(&self, request: Request, tell: Tell) {
         let received = outbox::parse_event(&request.body).and_then(|event| {
             let con = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             outbox::receive(&con, &event, &mut no_fault)?;
             Ok(event.id)
         });
-        match received {
+        tell.tell(match received {
             Ok(id) => Response::json(200, format!(r#"{{"id":"{id}","accepted":true}}"#).into()),
             Err(error) => {
                 tracing::error!(%error, "not received");
                 Response::text(500, "")
             }
-        }
+        });
     }
 }
 

@@ -26,7 +26,7 @@ use hyper::service::service_fn;
 use hyper::{Method, StatusCode};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
 use crate::limits;
 use line::{Line, Watch, Whole, Wire};
@@ -38,6 +38,7 @@ pub struct Limits {
     pub connections_max: usize,
     /// Threads that run [`Handler::answer`]; more requests wait for one of them. 0: the server's own thread does, one request after the
     /// other, without the two changes of thread that cost more than a short handler; all connections wait meanwhile, and their times.
+    /// For handlers that are quick, or answer later.
     pub workers_max: usize,
     /// The longest body; a longer one is answered with 413 and its connection closes.
     pub body_bytes_max: usize,
@@ -146,9 +147,23 @@ pub trait Handler: Send + Sync + 'static {
     /// thread: it must not block.
     fn route(&self, method: &Method, path: &str) -> Result<(), Response>;
 
-    /// Answers a request that [`Handler::route`] let pass. May block, and always runs to its end, also when the client has gone. A panic
-    /// becomes a 500. [`Limits::workers_max`] says on which thread.
-    fn answer(&self, request: Request) -> Response;
+    /// Answers a request that [`Handler::route`] let pass: now, or later and on another thread. May block, and always runs to its end,
+    /// also when the client has gone. A panic becomes a 500. [`Limits::workers_max`] says on which thread.
+    fn answer(&self, request: Request, tell: Tell);
+}
+
+/// Whom an answer is told. Dropped without one, it becomes a 500.
+pub struct Tell {
+    to: oneshot::Sender<Response>,
+    /// Until then its connection keeps its place.
+    _session: Arc<Session>,
+}
+
+impl Tell {
+    /// Tells it; nobody, if the client has gone.
+    pub fn tell(self, response: Response) {
+        let _ = self.to.send(response);
+    }
 }
 
 /// A server that runs until it is shut down or dropped.
@@ -508,13 +523,17 @@ async fn read(
 
 /// Runs the handler; on a thread of its own the call goes on also if this future is dropped.
 async fn answer(request: Request, session: &Arc<Session>) -> Response {
+    let (to, told) = oneshot::channel();
+    let tell = Tell { to, _session: Arc::clone(session) };
+    let handler = Arc::clone(&session.front.handler);
+    let call = move || handler.answer(request, tell);
     if session.front.limits.workers_max == 0 {
-        let call = AssertUnwindSafe(|| session.front.handler.answer(request));
-        return catch_unwind(call).unwrap_or_else(|_| panicked());
+        // What a panic means for the client is told below.
+        let _ = catch_unwind(AssertUnwindSafe(call));
+    } else {
+        tokio::task::spawn_blocking(call);
     }
-    let session = Arc::clone(session);
-    let call = tokio::task::spawn_blocking(move || session.front.handler.answer(request));
-    call.await.unwrap_or_else(|_| panicked())
+    told.await.unwrap_or_else(|_| panicked())
 }
 
 fn panicked() -> Response {

@@ -238,9 +238,6 @@ pub const CONNECTIONS_MAX: usize = 16_384;
 /// Calls of the core at once, unless configured.
 pub const IN_FLIGHT_MAX: usize = 1_024;
 
-/// Threads of the HTTP front beyond those for calls in flight: resends of what is settled must be answered when the relay is full.
-pub const HTTP_SPARE_WORKERS: usize = 64;
-
 /// The longest time the core may take to execute a transfer it has heard, unless configured. An inquiry before that time proves nothing.
 pub const CORE_LATE_MAX_S: &str = "60";
 

@@ -14,7 +14,7 @@ use oncegate::clock::{Clock, SystemClock};
 use oncegate::code::Code;
 use oncegate::core_api::simulated::{SimulatedConfig, SimulatedCore};
 use oncegate::core_api::{Core, HttpCore, HttpCoreConfig, Transfer};
-use oncegate::http_server::{Handler, HttpServer, Limits, Request, Response};
+use oncegate::http_server::{Handler, HttpServer, Limits, Request, Response, Tell};
 use oncegate::server::scheduling;
 use oncegate::telegram::{Frame, Layout};
 use rusqlite::{Connection, params};
@@ -76,12 +76,12 @@ impl Handler for Forward {
         Ok(())
     }
 
-    fn answer(&self, request: Request) -> Response {
+    fn answer(&self, request: Request, tell: Tell) {
         let reply = Forward::answer(self, &request.body, None);
         let code = self.layout.reply_code(&reply).unwrap_or_default();
         let mut response = Response::new(200, "application/octet-stream", reply);
         response.headers.push(("oncegate-code", code));
-        response
+        tell.tell(response);
     }
 }
 

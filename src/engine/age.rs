@@ -36,23 +36,24 @@ impl Ages {
         clock: &dyn Clock,
         seen_by: &str,
     ) -> Result<Ages, LedgerError> {
-        let look = ClockLook::at(clock);
-        let mut notes = ledger.clock_notes()?;
-        for _ in 0..limits::CLOCK_NOTE_TRIES_MAX {
+        let mut tries = 0;
+        loop {
+            // The notes first: a look that is older than the last of them would take it for a jump back.
+            let mut notes = ledger.clock_notes()?;
+            let look = ClockLook::at(clock);
             let last = look.last(&notes);
-            let Some(note) = look.note(last, seen_by) else { break };
-            if ledger.note_clock(&note, last) == Ok(false) {
+            let Some(note) = look.note(last, seen_by) else { return Ok(Ages::at(look.now, notes)) };
+            tries += 1;
+            if tries < limits::CLOCK_NOTE_TRIES_MAX && ledger.note_clock(&note, last) == Ok(false) {
                 // Somebody was quicker: perhaps it is noted already.
-                notes = ledger.clock_notes()?;
                 continue;
             }
             if note.seconds != 0 {
                 warn!(seconds = note.seconds, "the wall clock jumped: ages are counted without it");
             }
             notes.push(note);
-            break;
+            return Ok(Ages::at(look.now, notes));
         }
-        Ok(Ages::at(look.now, notes))
     }
 
     /// The same from values.

@@ -16,9 +16,11 @@ use crate::slot::Slot;
 /// What a caller does for one telegram.
 type Work = Box<dyn FnOnce() + Send>;
 
-/// All of them. Clones are the same.
-#[derive(Clone)]
-pub struct Callers(Arc<House>);
+/// All of them.
+pub struct Callers(Option<Arc<House>>);
+
+/// A caller for one telegram, when it needs one.
+pub struct Promise(Option<Arc<House>>);
 
 struct House {
     state: Mutex<State>,
@@ -38,9 +40,6 @@ struct State {
     waiting: VecDeque<Work>,
 }
 
-/// A caller for one telegram, when it needs one.
-pub struct Promise(Callers);
-
 impl Default for Callers {
     fn default() -> Callers {
         Callers::idle_for(limits::CALLER_IDLE)
@@ -49,27 +48,68 @@ impl Default for Callers {
 
 impl Callers {
     fn idle_for(idle: Duration) -> Callers {
-        Callers(Arc::new(House { state: Mutex::default(), idle }))
+        Callers(Some(Arc::new(House { state: Mutex::default(), idle })))
+    }
+
+    /// No threads: whoever has to do with a telegram calls, too. For one who can wait.
+    #[must_use]
+    pub fn none() -> Callers {
+        Callers(None)
     }
 
     /// Makes sure of a caller. Errors: a thread more can't be had.
     pub fn promise(&self) -> io::Result<Promise> {
+        if let Some(house) = &self.0 {
+            house.promise()?;
+        }
+        Ok(Promise(self.0.clone()))
+    }
+}
+
+impl Promise {
+    /// Has a caller do it.
+    pub fn call(self, work: impl FnOnce() + Send + 'static) {
+        let Some(house) = self.0.clone() else { return work() };
+        house.give(Box::new(move || {
+            work();
+            drop(self);
+        }));
+    }
+}
+
+impl Drop for Promise {
+    fn drop(&mut self) {
+        if let Some(house) = &self.0 {
+            house.state().promised -= 1;
+        }
+    }
+}
+
+impl House {
+    fn promise(self: &Arc<House>) -> io::Result<()> {
         let mut state = self.state();
         if state.promised == state.threads {
-            self.hire()?;
+            let house = Arc::clone(self);
+            let thread = thread::Builder::new().name("caller".to_owned());
+            thread.stack_size(limits::CALLER_STACK_BYTES).spawn(move || house.serve())?;
             state.threads += 1;
         }
         state.promised += 1;
-        Ok(Promise(self.clone()))
-    }
-
-    fn hire(&self) -> io::Result<()> {
-        let callers = self.clone();
-        let thread = thread::Builder::new().name("caller".to_owned());
-        thread.stack_size(limits::CALLER_STACK_BYTES).spawn(move || callers.serve())?;
         Ok(())
     }
 
+    fn give(&self, work: Work) {
+        let mut state = self.state();
+        if let Some(slot) = state.idle.pop() {
+            // Not with the lock in hand: whoever wakes up would wait for it next.
+            drop(state);
+            slot.put(work);
+        } else {
+            state.waiting.push_back(work);
+        }
+    }
+
+    /// A caller's life.
     fn serve(&self) {
         let own = Slot::new();
         while let Some(work) = self.next(&own) {
@@ -87,7 +127,7 @@ impl Callers {
         state.idle.push(Arc::clone(own));
         drop(state);
         loop {
-            if let Some(work) = own.take_within(self.0.idle) {
+            if let Some(work) = own.take_within(self.idle) {
                 return Some(work);
             }
             let mut state = self.state();
@@ -104,32 +144,7 @@ impl Callers {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Promise {
-    /// Has a caller do it.
-    pub fn call(self, work: impl FnOnce() + Send + 'static) {
-        let callers = self.0.clone();
-        let work: Work = Box::new(move || {
-            work();
-            drop(self);
-        });
-        let mut state = callers.state();
-        if let Some(slot) = state.idle.pop() {
-            // Not with the lock in hand: whoever wakes up would wait for it next.
-            drop(state);
-            slot.put(work);
-        } else {
-            state.waiting.push_back(work);
-        }
-    }
-}
-
-impl Drop for Promise {
-    fn drop(&mut self) {
-        self.0.state().promised -= 1;
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -141,6 +156,10 @@ mod tests {
     use super::*;
 
     const SOON: Duration = Duration::from_secs(20);
+
+    fn state(callers: &Callers) -> MutexGuard<'_, State> {
+        callers.0.as_ref().expect("they have threads").state()
+    }
 
     #[test]
     fn each_promise_is_kept_at_once_however_many_wait_for_each_other() {
@@ -155,7 +174,7 @@ mod tests {
             });
         }
         barrier.wait();
-        assert_eq!(callers.state().threads, 50);
+        assert_eq!(state(&callers).threads, 50);
     }
 
     #[test]
@@ -167,7 +186,7 @@ mod tests {
             promise.call(move || done.send(n).expect("it is waited for"));
             assert_eq!(is_done.recv_timeout(SOON), Ok(n));
             // Its promise ends a moment after its work: only one that overlaps may take a second thread.
-            assert!(callers.state().threads <= 2);
+            assert!(state(&callers).threads <= 2);
         }
     }
 
@@ -184,12 +203,12 @@ mod tests {
             });
             assert_eq!(is_done.recv_timeout(SOON), Ok(n));
             let end = Instant::now() + SOON;
-            while callers.state().promised > 0 {
+            while state(&callers).promised > 0 {
                 assert!(Instant::now() < end, "a promise is left");
                 thread::yield_now();
             }
         }
-        assert_eq!(callers.state().threads, 1);
+        assert_eq!(state(&callers).threads, 1);
     }
 
     /// Callers that end and telegrams that come cross each other all the time here; no work may be lost between them.
@@ -210,8 +229,8 @@ mod tests {
         all.sort_unstable();
         assert!(all.into_iter().eq(0..2_000));
         let end = Instant::now() + SOON;
-        while callers.state().threads > 0 {
-            assert!(Instant::now() < end, "{} callers are left", callers.state().threads);
+        while state(&callers).threads > 0 {
+            assert!(Instant::now() < end, "{} callers are left", state(&callers).threads);
             thread::yield_now();
         }
     }

@@ -136,10 +136,16 @@ impl Sweep<'_> {
                 Err(error) => return Err(self.give_back(given_up, error)),
             }
         }
-        match self.turn(&orphans) {
-            Ok(swept) => Ok(swept),
-            Err(error) => Err(self.give_back(given_up, error)),
+        let swept = match self.turn(&orphans) {
+            Ok(swept) => swept,
+            Err(error) => return Err(self.give_back(given_up, error)),
+        };
+        // Not as it was seen any more, if only because a jump of the clock was noted: nobody else may take it, so the next sweep
+        // looks again.
+        for orphan in orphans.iter().filter(|orphan| !swept.contains(&orphan.guid)) {
+            self.given_up.push(orphan.guid.clone(), orphan.attempt);
         }
+        Ok(swept)
     }
 
     fn given_up_row(&self, guid: &Guid, attempt: Attempt) -> Result<Option<Row>, LedgerError> {

@@ -98,6 +98,12 @@ impl Default for Resends {
 }
 
 impl Resends {
+    /// None are expected.
+    #[must_use]
+    pub fn none() -> Resends {
+        Resends(AtomicU32::new(0))
+    }
+
     fn expected(&self) -> bool {
         self.0.load(Ordering::Relaxed) > 0
     }
@@ -134,49 +140,30 @@ struct Called {
 }
 
 impl Relay {
-    /// Answers one framed telegram. Blocks for the length of the call, if it makes one, and until its result is on disk.
-    pub fn answer(&self, telegram: &[u8]) -> Result<Reply, Unanswerable> {
-        let request = match self.layout.decode_request(telegram) {
-            Ok(request) => request,
-            Err(malformed) => return self.refuse_malformed(telegram, malformed),
-        };
-        let work = match self.enter_unseen() {
-            Some(permit) => self.claim(request, permit, false),
-            None => self.look(request),
-        };
-        Ok(match work {
-            Work::Told(reply) => reply,
-            Work::Called(called, record) => {
-                let recorded = self.ledger.record(&record);
-                self.conclude(*called, record, recorded)
-            }
-        })
-    }
-
-    /// The same, but never blocks: `tell` gets the reply, perhaps later and on another thread. It must be quick, and must not ask
-    /// the relay anything.
-    pub fn answer_then(
+    /// Answers one framed telegram, and never blocks: `tell` gets the reply, perhaps later and on another thread. It must be quick,
+    /// and must not ask the relay anything.
+    pub fn answer(
         self: &Arc<Relay>,
         telegram: &[u8],
-        tell: impl FnOnce(Reply) + Send + 'static,
-    ) -> Result<(), Unanswerable> {
+        tell: impl FnOnce(Result<Reply, Unanswerable>) + Send + 'static,
+    ) {
         let request = match self.layout.decode_request(telegram) {
             Ok(request) => request,
-            Err(malformed) => {
-                tell(self.refuse_malformed(telegram, malformed)?);
-                return Ok(());
-            }
+            Err(malformed) => return tell(self.refuse_malformed(telegram, malformed)),
         };
+        let tell = move |reply| tell(Ok(reply));
         let caller = match self.callers.promise() {
             Ok(caller) => caller,
             Err(error) => {
-                warn!(guid = %request.guid(), "nothing was claimed, there is no thread for the call: {error}");
-                tell(self.refuse(&request, Code::Full));
-                return Ok(());
+                warn!(guid = %request.guid(), "there is no thread for a call, nothing was claimed: {error}");
+                return tell(self.refuse(&request, Code::Full));
             }
         };
         let relay = Arc::clone(self);
-        match self.enter_unseen() {
+        // A look answers what is settled without the writer's work. While only new GUIDs come, the look itself is saved: who may
+        // call is decided by the claim alone, and it finds what is there.
+        let permit = if self.resends.expected() { None } else { self.gate.enter() };
+        match permit {
             Some(permit) => {
                 let claim = self.claim_of(&request);
                 let then = move |claimed| {
@@ -187,7 +174,6 @@ impl Relay {
             }
             None => caller.call(move || relay.finish(relay.look(request), tell)),
         }
-        Ok(())
     }
 
     /// Has the result recorded, if there is one, and tells the reply.
@@ -200,12 +186,6 @@ impl Relay {
                 self.ledger.record_then(record, Box::new(then));
             }
         }
-    }
-
-    /// A look answers what is settled without the writer's work. While only new GUIDs come, the look itself is saved: who may call
-    /// is decided by the claim alone, and it finds what is there. None: look first.
-    fn enter_unseen(&self) -> Option<Permit> {
-        if self.resends.expected() { None } else { self.gate.enter() }
     }
 
     /// Answers what is settled; claims what is not, if there is room for a call.

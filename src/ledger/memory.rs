@@ -290,7 +290,7 @@ impl Ledger for MemoryLedger {
         if last.map(|note| note.ahead_ms) != after.map(|note| note.ahead_ms) {
             return Ok(false);
         }
-        let now = ledger_time(note.at);
+        let now = ledger_time(self.clock.now());
         if note.seconds != 0 {
             let open = tables.tx.values_mut().filter(|row| row.state != State::Done);
             for row in open.filter(|row| row.updated_at > now) {
@@ -298,7 +298,7 @@ impl Ledger for MemoryLedger {
             }
         }
         // A ledger keeps whole seconds.
-        let at = parse_ledger_time(&now).unwrap_or(note.at);
+        let at = parse_ledger_time(&ledger_time(note.at)).unwrap_or(note.at);
         tables.clock_notes.push(ClockNote { at, ..note.clone() });
         Ok(true)
     }

@@ -574,8 +574,8 @@ pub trait Ledger: Send + Sync {
     fn clock_notes(&self) -> Result<Vec<ClockNote>, LedgerError>;
 
     /// Adds a note if the last one of its run of the machine is still `after`; false if somebody else has added one meanwhile.
-    /// With a jump, rows that are not DONE and whose last change lies in the future are changed "now", in the same transaction:
-    /// they age from here on, and nothing has to wait until the clock gets there. True means on disk. Waits as `claim` does.
+    /// With a jump, rows that are not DONE and whose last change lies in the future are changed "now", in the same transaction, by
+    /// its time and not by the note's, which may be old: they age from here on, and nothing has to wait until the clock gets there. True means on disk. Waits as `claim` does.
     fn note_clock(&self, note: &ClockNote, after: Option<&ClockNote>) -> Result<bool, LedgerError>;
 
     /// Takes and releases the write lock, waiting [`crate::limits::CLAIM_TRY_MS`] at most: could a claim be written now?

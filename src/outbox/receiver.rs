@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::error::chain;
 use super::{Event, OutboxError, Point, Role, no_fault, open_store, parse_event, receive};
-use crate::http_server::{Handler, HttpServer, Limits, Request, Response};
+use crate::http_server::{Handler, HttpServer, Limits, Request, Response, Tell};
 use crate::limits::{EVENT_BYTES_MAX, RECEIVER_CONNECTIONS_MAX, RECEIVER_WORKERS_MAX};
 
 /// The path of events.
@@ -115,8 +115,8 @@ impl Handler for Inbox {
         }
     }
 
-    fn answer(&self, request: Request) -> Response {
-        match self.receive(&request.body) {
+    fn answer(&self, request: Request, tell: Tell) {
+        tell.tell(match self.receive(&request.body) {
             Ok(event) => {
                 let ack = json!({"id": event.id, "accepted": true});
                 Response::json(200, ack.to_string().into_bytes())
@@ -127,6 +127,6 @@ impl Handler for Inbox {
                 tracing::error!(error = %chain(&error), "an event was not acknowledged");
                 Response::text(500, "the store failed: send it again later")
             }
-        }
+        });
     }
 }

@@ -10,7 +10,7 @@ use hyper::Method;
 use super::metrics::{Metrics, Moment};
 use super::tcp_front::Counter;
 use crate::engine::relay::Relay;
-use crate::http_server::{Handler, HttpServer, Limits, Request, Response};
+use crate::http_server::{Handler, HttpServer, Limits, Request, Response, Tell};
 
 /// What the pages look at.
 pub(super) struct Seen {
@@ -34,12 +34,12 @@ impl Handler for Seen {
         }
     }
 
-    fn answer(&self, request: Request) -> Response {
-        match request.path.as_str() {
+    fn answer(&self, request: Request, tell: Tell) {
+        tell.tell(match request.path.as_str() {
             "/healthz" => Response::text(200, "alive"),
             "/readyz" => self.readiness(),
             _ => self.numbers(),
-        }
+        });
     }
 }
 

@@ -7,8 +7,8 @@ use tracing::warn;
 
 use super::metrics::Metrics;
 use crate::code::Code;
-use crate::engine::relay::Relay;
-use crate::http_server::{Handler, Request, Response};
+use crate::engine::relay::{Relay, Reply};
+use crate::http_server::{Handler, Request, Response, Tell};
 
 pub(super) struct HttpFront {
     pub(super) relay: Arc<Relay>,
@@ -24,25 +24,33 @@ impl Handler for HttpFront {
         }
     }
 
-    fn answer(&self, request: Request) -> Response {
-        match self.relay.answer(&request.body) {
-            Ok(reply) => {
-                self.metrics.answered(&reply.code);
-                let mut response = Response::new(200, "application/octet-stream", reply.telegram);
-                response.headers.push(("oncegate-code", header_text(&reply.code)));
-                if reply.replayed {
-                    response.headers.push(("oncegate-replayed", "true".to_owned()));
+    fn answer(&self, request: Request, tell: Tell) {
+        let (metrics, peer) = (Arc::clone(&self.metrics), request.peer);
+        self.relay.answer(&request.body, move |reply| {
+            let response = match reply {
+                Ok(reply) => {
+                    metrics.answered(&reply.code);
+                    response(reply)
                 }
-                response.after_sent = reply.permit.map(|permit| Box::new(permit) as _);
-                response
-            }
-            Err(error) => {
-                self.metrics.answered(Code::Malformed.as_str());
-                warn!(peer = %request.peer, code = %Code::Malformed, "{error}");
-                Response::text(400, &error.to_string())
-            }
-        }
+                Err(error) => {
+                    metrics.answered(Code::Malformed.as_str());
+                    warn!(%peer, code = %Code::Malformed, "{error}");
+                    Response::text(400, &error.to_string())
+                }
+            };
+            tell.tell(response);
+        });
     }
+}
+
+fn response(reply: Reply) -> Response {
+    let mut response = Response::new(200, "application/octet-stream", reply.telegram);
+    response.headers.push(("oncegate-code", header_text(&reply.code)));
+    if reply.replayed {
+        response.headers.push(("oncegate-replayed", "true".to_owned()));
+    }
+    response.after_sent = reply.permit.map(|permit| Box::new(permit) as _);
+    response
 }
 
 /// A replayed code comes from the ledger, and another program may have written anything there.

@@ -231,8 +231,8 @@ impl Fronts<'_> {
     fn http(&self, listener: TcpListener) -> io::Result<HttpServer> {
         let limits = Limits {
             connections_max: self.config.max_connections,
-            // A thread for each call in flight, and some for telegrams that need none.
-            workers_max: self.config.max_in_flight + limits::HTTP_SPARE_WORKERS,
+            // The relay answers without making anybody wait.
+            workers_max: 0,
             body_bytes_max: limits::TELEGRAM_BYTES_MAX,
             idle_timeout: self.config.idle_timeout,
             ..Limits::default()

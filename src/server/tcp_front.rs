@@ -198,7 +198,7 @@ impl Link {
                 self.turn.over().await;
             }
             match next {
-                Ok(Some(Frame::Telegram(telegram))) => self.answer(&telegram)?,
+                Ok(Some(Frame::Telegram(telegram))) => self.answer(&telegram),
                 Ok(Some(Frame::Poll(poll))) => write_all(&self.to, &poll).await?,
                 Ok(None) => {
                     // What a channel is still owed is no idleness of its own.
@@ -217,18 +217,20 @@ impl Link {
         }
     }
 
-    fn answer(&self, telegram: &[u8]) -> io::Result<()> {
+    fn answer(&self, telegram: &[u8]) {
         let answer = Answer::begin(&self.to, &self.turn);
         let metrics = Arc::clone(&self.metrics);
-        let tell = move |reply: Reply| {
-            metrics.answered(&reply.code);
-            answer.send(reply);
-        };
-        self.relay.answer_then(telegram, tell).map_err(|error| {
-            // No reply would be paired wrongly with the next telegram, so the connection ends.
-            self.metrics.answered(Code::Malformed.as_str());
-            io::Error::other(format!("{}: {error}", Code::Malformed))
-        })
+        self.relay.answer(telegram, move |reply| match reply {
+            Ok(reply) => {
+                metrics.answered(&reply.code);
+                answer.send(reply);
+            }
+            Err(error) => {
+                metrics.answered(Code::Malformed.as_str());
+                // No reply would be paired wrongly with the next telegram, so the connection ends with the answer.
+                warn!(peer = %peer(&answer.to), "connection closed: {}: {error}", Code::Malformed);
+            }
+        });
     }
 
     /// Reads what has come. A telegram that has begun has to go on.

@@ -4,8 +4,11 @@
 //! working said "not found", and reprocess paid a second time.
 #![expect(clippy::unwrap_used, reason = "a test that can't go on has failed")]
 
-use chrono::TimeDelta;
-use oncegate::clock::{Clock as _, SystemClock};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use oncegate::clock::{Clock, SystemClock};
 use oncegate::core_api::{Core, Inquiry, Transfer};
 use oncegate::engine::age::Ages;
 use oncegate::engine::orphans::Sweep;
@@ -233,6 +236,57 @@ fn of_two_who_see_the_same_jump_one_notes_it() {
         assert_eq!(ledger.note_clock(&note, None), Ok(false));
         assert_eq!(scene.jumps(), [0, 100]);
         assert_eq!(ledger.clock_notes().unwrap()[1].seen_by, "first");
+    });
+}
+
+/// Found by the simulation: a relay was frozen between its look at the clock and its note. Rows written meanwhile were "in the
+/// future" of that look, were set back to its time, and so were old in the moment they were written.
+#[test]
+fn a_note_that_is_written_late_makes_no_row_older() {
+    each(State::Unknown, |scene| {
+        let ledger = &*scene.0.ledger;
+        scene.0.clock.jump(100);
+        let look = ClockLook::at(&*scene.0.clock);
+        let notes = ledger.clock_notes().unwrap();
+        let (last, note) = (look.last(&notes), look.note(look.last(&notes), "frozen").unwrap());
+        scene.0.clock.pass(1_000);
+        scene.put("fresh", State::Unknown);
+        assert_eq!(ledger.note_clock(&note, last), Ok(true));
+        assert_eq!(scene.0.get("fresh").updated_at, scene.0.clock.text());
+        assert_eq!(scene.resolve().examined, 1, "the other one");
+        assert_eq!(scene.0.get("fresh").state, State::Unknown);
+    });
+}
+
+/// A clock whose reader is interrupted: while he holds what he has read, the clock jumps and somebody else notes it.
+struct Interrupted<'a> {
+    scene: &'a Scene,
+    jump: AtomicI64,
+}
+
+impl Clock for Interrupted<'_> {
+    fn now(&self) -> DateTime<Utc> {
+        self.scene.0.clock.now()
+    }
+
+    fn monotonic(&self) -> Duration {
+        let read = self.scene.0.clock.monotonic();
+        let jump = self.jump.swap(0, Ordering::SeqCst);
+        if jump != 0 {
+            self.scene.0.clock.jump(jump);
+            self.scene.look();
+        }
+        read
+    }
+}
+
+/// Found by the simulation with the one before: who compared an old look with a newer note saw a jump back that never was.
+#[test]
+fn a_look_that_is_older_than_the_last_note_is_no_jump_back() {
+    each(State::Unknown, |scene| {
+        let clock = Interrupted { scene, jump: AtomicI64::new(100) };
+        Ages::look(&*scene.0.ledger, &clock, "interrupted").unwrap();
+        assert_eq!(scene.jumps(), [0, 100]);
     });
 }
 

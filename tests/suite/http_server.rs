@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use hyper::Method;
-use oncegate::http_server::{Handler, HttpServer, Limits, Request, Response};
+use oncegate::http_server::{Handler, HttpServer, Limits, Request, Response, Tell};
 
 /// Long enough for a slow machine; a test that waits so long has failed.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -40,7 +40,7 @@ impl Handler for Stage {
         }
     }
 
-    fn answer(&self, request: Request) -> Response {
+    fn answer(&self, request: Request, tell: Tell) {
         self.calls.fetch_add(1, Ordering::SeqCst);
         match request.path.as_str() {
             "/panic" => panic!("a handler that panics, on purpose"),
@@ -52,11 +52,11 @@ impl Handler for Stage {
             "/guarded" => {
                 let mut response = Response::new(200, "text/plain", vec![b'x'; 8 * 1024 * 1024]);
                 response.after_sent = Some(Box::new(Tells(self.finished.clone())));
-                return response;
+                return tell.tell(response);
             }
             _ => {}
         }
-        Response::new(200, "text/plain", request.body.to_vec())
+        tell.tell(Response::new(200, "text/plain", request.body.to_vec()));
     }
 }
 

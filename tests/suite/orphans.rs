@@ -260,6 +260,25 @@ fn rows_that_were_given_up_stay_so_until_a_sweep_succeeds() {
     assert_eq!(scene.sweep().unwrap(), [id("G")]);
 }
 
+/// A jump of the clock that was noted between look and write moved the row's time. The sweep rightly left it, and forgot it: it
+/// stood as SENT for as long as its relay lived, and nobody could settle it.
+#[test]
+fn a_row_that_was_given_up_and_changed_between_look_and_write_is_taken_the_next_time() {
+    let scene = Scene::new();
+    let row = scene.row("G", State::Sent, Some(OWN));
+    scene.given_up.push(id("G"), Attempt(1));
+    scene.subject.clock.pass(5);
+    let moved = Row { updated_at: scene.subject.clock.text(), ..row };
+    let meanwhile = || {
+        scene.subject.put(&moved);
+        Ok(())
+    };
+    let ledger = Meanwhile { ledger: &*scene.subject.ledger, before_sweep: &meanwhile };
+    assert_eq!(scene.sweep_in(&ledger).unwrap(), []);
+    assert_eq!(scene.sweep().unwrap(), [id("G")]);
+    assert_eq!(scene.subject.get("G").state, State::Unknown);
+}
+
 #[test]
 fn a_row_that_moves_on_between_look_and_write_is_left() {
     let scene = Scene::new();

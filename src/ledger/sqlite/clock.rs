@@ -52,6 +52,7 @@ pub(super) fn note(
     con: &Connection,
     note: &ClockNote,
     after_ms: Option<i64>,
+    now: &str,
 ) -> rusqlite::Result<bool> {
     let at = ledger_time(note.at);
     let values = params![at, note.seconds, note.run, note.ahead_ms, note.seen_by, after_ms];
@@ -60,7 +61,7 @@ pub(super) fn note(
     }
     if note.seconds != 0 {
         for state in State::ALL.into_iter().filter(|state| *state != State::Done) {
-            con.execute(&MEND.replace("?2", state.as_str()), [&at])?;
+            con.execute(&MEND.replace("?2", state.as_str()), [now])?;
         }
     }
     Ok(true)

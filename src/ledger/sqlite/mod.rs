@@ -214,8 +214,8 @@ impl Ledger for SqliteLedger {
 
     fn note_clock(&self, note: &ClockNote, after: Option<&ClockNote>) -> Result<bool, LedgerError> {
         let (note, after_ms) = (note.clone(), after.map(|after| after.ahead_ms));
-        self.write(Need::Result, limits::CLAIM_TRY_MS, move |con, _| {
-            clock::note(con, &note, after_ms)
+        self.write(Need::Result, limits::CLAIM_TRY_MS, move |con, now| {
+            clock::note(con, &note, after_ms, now)
         })
     }
 

@@ -1,7 +1,7 @@
 //! What is done at all in a life, by whom, and how it ends: everything settles.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 
 use chrono::TimeDelta;
 use oncegate::engine::age::Ages;
@@ -157,21 +157,25 @@ fn send_under(stage: &Arc<Stage>, guid: &str) {
     let bytes = telegram.bytes();
     let actor =
         Actor { stage: Arc::clone(stage), process: process.clone(), telegram: Some(bytes.clone()) };
-    let relay = Relay {
+    let relay = Arc::new(Relay {
         ledger: Arc::new(actor.clone()),
         core: Arc::new(actor),
         layout: stage.layout.clone(),
         clock: Arc::clone(&stage.clock) as _,
         owner: process.owner.clone(),
         gate: Arc::clone(&process.gate),
-        callers: Callers::default(),
+        callers: Callers::none(),
         given_up: Arc::clone(&process.given_up),
-        resends: Resends::default(),
+        // It looks before it claims, or it does not.
+        resends: if stage.chance(500) { Resends::none() } else { Resends::default() },
         called: None,
+    });
+    let (tell, hear) = mpsc::channel();
+    let tell = move |reply: Result<Reply, _>| {
+        tell.send(reply.expect("a telegram that can be answered")).expect("somebody hears");
     };
-    let answer = || relay.answer(&bytes).expect("a telegram that can be answered");
-    if let Some(reply) = stage.within(&process, answer) {
-        told(stage, &bytes, &reply);
+    if stage.within(&process, || relay.answer(&bytes, tell)).is_some() {
+        told(stage, &bytes, &hear.recv().expect("whoever lives answers"));
     }
 }
 
