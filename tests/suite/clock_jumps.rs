@@ -17,7 +17,7 @@ use oncegate::engine::relay::GivenUp;
 use oncegate::engine::resolve::{Resolve, Summary};
 use oncegate::engine::{Operator, Stop};
 use oncegate::ledger::owner::LockFiles;
-use oncegate::ledger::{ClockLook, Row};
+use oncegate::ledger::{ClockLook, ClockNote, Row};
 use oncegate::state::State;
 use oncegate::telegram::{Layout, Request};
 
@@ -67,6 +67,15 @@ impl Scene {
 
     fn jumps(&self) -> Vec<i64> {
         self.0.ledger.clock_notes().unwrap().iter().map(|note| note.seconds).collect()
+    }
+
+    /// The clock jumps by 100 s and somebody sees it: what he would note, and after which note.
+    fn jump_and_look(&self, seen_by: &str) -> (ClockNote, ClockNote) {
+        self.0.clock.jump(100);
+        let look = ClockLook::at(&*self.0.clock);
+        let notes = self.0.ledger.clock_notes().unwrap();
+        let last = look.last(&notes);
+        (look.note(last, seen_by).unwrap(), last.unwrap().clone())
     }
 
     fn operator() -> Operator {
@@ -227,12 +236,9 @@ fn a_clock_that_goes_steadily_is_noted_once_however_often_it_is_looked_at() {
 fn of_two_who_see_the_same_jump_one_notes_it() {
     each(State::Unknown, |scene| {
         let ledger = &*scene.0.ledger;
-        scene.0.clock.jump(100);
-        let look = ClockLook::at(&*scene.0.clock);
-        let notes = ledger.clock_notes().unwrap();
-        let (last, note) = (look.last(&notes), look.note(look.last(&notes), "first").unwrap());
-        assert_eq!(ledger.note_clock(&note, last), Ok(true));
-        assert_eq!(ledger.note_clock(&note, last), Ok(false));
+        let (note, last) = scene.jump_and_look("first");
+        assert_eq!(ledger.note_clock(&note, Some(&last)), Ok(true));
+        assert_eq!(ledger.note_clock(&note, Some(&last)), Ok(false));
         assert_eq!(ledger.note_clock(&note, None), Ok(false));
         assert_eq!(scene.jumps(), [0, 100]);
         assert_eq!(ledger.clock_notes().unwrap()[1].seen_by, "first");
@@ -244,14 +250,10 @@ fn of_two_who_see_the_same_jump_one_notes_it() {
 #[test]
 fn a_note_that_is_written_late_makes_no_row_older() {
     each(State::Unknown, |scene| {
-        let ledger = &*scene.0.ledger;
-        scene.0.clock.jump(100);
-        let look = ClockLook::at(&*scene.0.clock);
-        let notes = ledger.clock_notes().unwrap();
-        let (last, note) = (look.last(&notes), look.note(look.last(&notes), "frozen").unwrap());
+        let (note, last) = scene.jump_and_look("frozen");
         scene.0.clock.pass(1_000);
         scene.put("fresh", State::Unknown);
-        assert_eq!(ledger.note_clock(&note, last), Ok(true));
+        assert_eq!(scene.0.ledger.note_clock(&note, Some(&last)), Ok(true));
         assert_eq!(scene.0.get("fresh").updated_at, scene.0.clock.text());
         assert_eq!(scene.resolve().examined, 1, "the other one");
         assert_eq!(scene.0.get("fresh").state, State::Unknown);
