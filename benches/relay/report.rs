@@ -280,11 +280,11 @@ fn in_flight(directory: &Path) -> io::Result<()> {
     let taken = load::run(&load)?;
     check_core(core_at, taken.answered)?;
     println!(
-        "\ntcp, 5,000 calls in flight, core 1 s\n  {:.0} tx/s, p50 {:.0} ms, p99 {:.0} ms, {:.0} MiB, no error",
+        "\ntcp, 5,000 calls in flight, core 1 s\n  {:.0} tx/s, p50 {:.0} ms, p99 {:.0} ms, {:.0} MiB at most, no error",
         taken.per_second(),
         taken.p50.as_secs_f64() * 1e3,
         taken.p99.as_secs_f64() * 1e3,
-        machine::memory_mib(process.pid())
+        machine::mib_of(process.pid(), "VmHWM:")
     );
     Ok(())
 }

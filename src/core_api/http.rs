@@ -13,12 +13,11 @@ use serde_json::{Map, Value};
 use ureq::config::AutoHeaderValue;
 use ureq::http::{HeaderMap, Response, Version, header};
 use ureq::tls::{RootCerts, TlsConfig};
-use ureq::unversioned::transport::DefaultConnector;
 use ureq::{Agent, Body, Error, RequestBuilder, Timeout};
 
 use super::answer::Answer;
 use super::url::{CoreUrl, Scheme};
-use super::wire::{Call, Dial, Lookup, NameNotFound, NoLookup, Wire};
+use super::wire::{Call, Dial, Lookup, NameNotFound, NoLookup, Way, Wire};
 use super::{Core, Inquiry, Seen, Transfer};
 use crate::clock::Clock;
 use crate::guid::Guid;
@@ -63,7 +62,7 @@ pub struct HttpCore {
     /// The URL without a `/` at the end, as text, as every call needs it.
     base: String,
     agent_config: ureq::config::Config,
-    connector: Arc<DefaultConnector>,
+    way: Arc<Way>,
     lookup: Arc<Lookup>,
     /// Connections that wait for a call, the longest idle first.
     idle: Mutex<VecDeque<Line>>,
@@ -137,7 +136,7 @@ impl HttpCore {
         Ok(HttpCore {
             base: config.url.to_string(),
             agent_config: agent_config(&config),
-            connector: Arc::new(DefaultConnector::default()),
+            way: Arc::new(Way::to(&config.url)),
             lookup: Arc::new(Lookup::new(config.url.clone())),
             idle: Mutex::new(VecDeque::new()),
             config,
@@ -311,7 +310,7 @@ impl HttpCore {
         let HttpCoreConfig { clock, connect_timeout, read_timeout, .. } = &self.config;
         let wire = Arc::new(Wire::new(Arc::clone(clock), *connect_timeout, *read_timeout));
         let dial = Dial {
-            connector: Arc::clone(&self.connector),
+            way: Arc::clone(&self.way),
             lookup: Arc::clone(&self.lookup),
             wire: Arc::clone(&wire),
         };

@@ -15,10 +15,10 @@ use ureq::config::Config;
 use ureq::http::Uri;
 use ureq::unversioned::resolver::{ResolvedSocketAddrs, Resolver};
 use ureq::unversioned::transport::{
-    Buffers, ConnectionDetails, Connector, DefaultConnector, NextTimeout, Transport,
+    Buffers, ConnectionDetails, Connector, DefaultConnector, NextTimeout, TcpConnector, Transport,
 };
 
-use super::url::{CoreUrl, Host};
+use super::url::{CoreUrl, Host, Scheme};
 use crate::clock::Clock;
 use crate::limits::CORE_ADDRESSES_MAX;
 
@@ -95,11 +95,41 @@ impl fmt::Debug for Wire {
     }
 }
 
+/// What a connection is made of.
+#[derive(Debug)]
+pub(super) enum Way {
+    /// TCP alone. The layers of TLS and proxies are not even passed through: their frames are large, a stack that has once been so
+    /// deep stays so, and there is one for each call in flight.
+    Plain(TcpConnector),
+    /// TCP and TLS.
+    Tls(DefaultConnector),
+}
+
+impl Way {
+    pub(super) fn to(url: &CoreUrl) -> Way {
+        match url.scheme() {
+            Scheme::Http => Way::Plain(TcpConnector::default()),
+            Scheme::Https => Way::Tls(DefaultConnector::default()),
+        }
+    }
+
+    fn connect(
+        &self,
+        details: &ConnectionDetails,
+        chained: Option<()>,
+    ) -> Result<Option<Box<dyn Transport>>, ureq::Error> {
+        match self {
+            Way::Plain(tcp) => Ok(tcp.connect(details, chained)?.map(|tcp| Box::new(tcp) as _)),
+            Way::Tls(tls) => tls.connect(details, chained),
+        }
+    }
+}
+
 /// Looks up and connects within the connect timeout, and puts a [`Tap`] on the connection.
 #[derive(Debug)]
 pub(super) struct Dial {
-    /// TCP and TLS. Shared by all connections, as it keeps the TLS configuration.
-    pub connector: Arc<DefaultConnector>,
+    /// Shared by all connections, as it keeps the TLS configuration.
+    pub way: Arc<Way>,
     /// The core's addresses. Shared by all connections.
     pub lookup: Arc<Lookup>,
     pub wire: Arc<Wire>,
@@ -129,7 +159,7 @@ impl Connector<()> for Dial {
             run_connector: Arc::clone(&details.run_connector),
             register_shutdown: Arc::clone(&details.register_shutdown),
         };
-        let inner = self.connector.connect(&details, chained)?;
+        let inner = self.way.connect(&details, chained)?;
         Ok(inner.map(|inner| Tap { inner, wire: Arc::clone(&self.wire) }))
     }
 }
