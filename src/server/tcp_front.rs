@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -37,11 +37,32 @@ pub(super) struct Limits {
     pub(super) idle_timeout: Duration,
 }
 
-/// The front. Dropping it closes what is still open.
+/// The front. Dropping it closes what is still open and waits for its thread: whoever stops wants the ledger closed, and the
+/// thread holds it.
 pub(super) struct TcpFront {
     address: SocketAddr,
-    accepting: watch::Sender<bool>,
+    wanted: watch::Sender<Front>,
     open: Counter,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What the front's thread is to do.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Front {
+    Accept,
+    /// Open connections go on.
+    Serve,
+    End,
+}
+
+impl Drop for TcpFront {
+    fn drop(&mut self) {
+        self.wanted.send_replace(Front::End);
+        if let Some(thread) = self.thread.take() {
+            // A panic there has been reported by the panic hook.
+            let _ = thread.join();
+        }
+    }
 }
 
 /// How many connections are open.
@@ -79,7 +100,7 @@ impl TcpFront {
 
     /// Accepts nothing more; open connections go on.
     pub(super) fn stop_accepting(&self) {
-        self.accepting.send_replace(false);
+        self.wanted.send_replace(Front::Serve);
     }
 }
 
@@ -97,18 +118,18 @@ pub(super) fn start(
         let _entered = runtime.enter();
         tokio::net::TcpListener::from_std(listener)?
     };
-    let (accepting, mut accept_until) = watch::channel(true);
+    let (want, mut wanted) = watch::channel(Front::Accept);
     let open = Counter::default();
     let door = Door { limits, relay, metrics, open: open.clone() };
     let run = move || {
         runtime.block_on(async move {
-            accept(listener, &door, accept_until.clone()).await;
-            // Until the front itself is gone.
-            while accept_until.changed().await.is_ok() {}
+            accept(listener, &door, wanted.clone()).await;
+            // An error says that the front is gone, which means the same.
+            let _ = wanted.wait_for(|wanted| *wanted == Front::End).await;
         });
     };
-    thread::Builder::new().name("tcp-front".to_owned()).spawn(run)?;
-    Ok(TcpFront { address, accepting, open })
+    let thread = thread::Builder::new().name("tcp-front".to_owned()).spawn(run)?;
+    Ok(TcpFront { address, wanted: want, open, thread: Some(thread) })
 }
 
 /// What every connection gets at its beginning.
@@ -119,8 +140,12 @@ struct Door {
     open: Counter,
 }
 
-async fn accept(listener: tokio::net::TcpListener, door: &Door, mut until: watch::Receiver<bool>) {
-    let stopped = async { drop(until.wait_for(|accepting| !accepting).await) };
+async fn accept(
+    listener: tokio::net::TcpListener,
+    door: &Door,
+    mut wanted: watch::Receiver<Front>,
+) {
+    let stopped = async { drop(wanted.wait_for(|wanted| *wanted != Front::Accept).await) };
     let mut stopped = std::pin::pin!(stopped);
     loop {
         let next = poll_fn(|cx| match stopped.as_mut().poll(cx) {

@@ -170,6 +170,23 @@ fn sigint_of_an_idle_relay_exits_0_though_channels_are_connected() {
     assert!(channel.is_closed_without_a_word());
 }
 
+/// Whoever copies the ledger's file after an orderly stop must have all of it: nothing may be left in the log beside it.
+#[test]
+fn an_orderly_stop_closes_the_ledger_though_channels_are_connected() {
+    let world = World::new();
+    let mut relay = world.process(&[]);
+    let (mut tcp, done) = (relay.at.connect(), Telegram::new(""));
+    assert_eq!(code(&tcp.ask(&done.bytes())), "0000");
+    let mut web = Channel::connect(relay.at.http).unwrap();
+    web.0.write_all(&http_request(&Telegram::new(""))).unwrap();
+    assert!(!web.read_http().is_empty());
+    let log = format!("{}-wal", world.ledger.path().display());
+    assert!(std::fs::exists(&log).unwrap());
+    relay.signal("TERM");
+    assert_eq!(relay.wait().code(), Some(0));
+    assert!(!std::fs::exists(&log).unwrap(), "{log} is left");
+}
+
 #[test]
 fn a_second_signal_ends_it_at_once_and_the_next_relay_settles_what_was_in_flight() {
     let world = World::new();
