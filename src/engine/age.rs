@@ -43,9 +43,9 @@ impl Ages {
             let look = ClockLook::at(clock);
             let last = look.last(&notes);
             let Some(note) = look.note(last, seen_by) else { return Ok(Ages::at(look.now, notes)) };
-            tries += 1;
             if tries < limits::CLOCK_NOTE_TRIES_MAX && ledger.note_clock(&note, last) == Ok(false) {
                 // Somebody was quicker: perhaps it is noted already.
+                tries += 1;
                 continue;
             }
             if note.seconds != 0 {

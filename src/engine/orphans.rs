@@ -142,7 +142,8 @@ impl Sweep<'_> {
         };
         // Not as it was seen any more, if only because a jump of the clock was noted: nobody else may take it, so the next sweep
         // looks again.
-        for orphan in orphans.iter().filter(|orphan| !swept.contains(&orphan.guid)) {
+        let taken: HashSet<&Guid> = swept.iter().collect();
+        for orphan in orphans.iter().filter(|orphan| !taken.contains(&orphan.guid)) {
             self.given_up.push(orphan.guid.clone(), orphan.attempt);
         }
         Ok(swept)

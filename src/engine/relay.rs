@@ -167,8 +167,10 @@ impl Relay {
             Some(permit) => {
                 let claim = self.claim_of(&request);
                 let then = move |claimed| {
-                    caller
-                        .call(move || relay.finish(relay.claimed(request, permit, claimed), tell));
+                    caller.call(move || {
+                        let won = relay.is_won(&request, claimed);
+                        relay.finish(relay.call_if(won, request, permit), tell);
+                    });
                 };
                 self.ledger.claim_then(claim, Box::new(then));
             }
@@ -217,16 +219,6 @@ impl Relay {
     }
 
     /// Calls if the claim was won.
-    fn claimed(
-        &self,
-        request: Request,
-        permit: Permit,
-        claimed: Result<Claimed, LedgerError>,
-    ) -> Work {
-        let won = self.is_won(&request, claimed);
-        self.call_if(won, request, permit)
-    }
-
     fn call_if(&self, won: Won, request: Request, permit: Permit) -> Work {
         let reply = match won {
             Ok(Ok(attempt)) => return self.call(request, attempt, permit),

@@ -298,6 +298,11 @@ fn the_schema_can_be_applied_again_and_keeps_what_is_there() {
 
 #[test]
 fn the_check_knows_exactly_the_five_states() {
+    let check = SCHEMA.split("CHECK (").nth(1).unwrap().split(')').next().unwrap();
+    let word =
+        |term: &str| term.strip_prefix("state = '").unwrap().trim_end_matches('\'').to_owned();
+    let words: Vec<String> = check.split(" OR ").map(word).collect();
+    assert_eq!(words, State::ALL.map(State::as_str));
     let con = Connection::open_in_memory().unwrap();
     con.execute_batch(SCHEMA).unwrap();
     let insert = "INSERT INTO tx (guid, state, updated_at) VALUES (?1, ?1, 'now')";

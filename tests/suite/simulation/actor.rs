@@ -197,7 +197,7 @@ impl Ledger for Actor {
         if self.stage.is(Mutant::AgesByTheWallClock) {
             return Ok(Vec::new());
         }
-        self.read(|| self.process.ledger.clock_notes())
+        self.process.ledger.clock_notes()
     }
 
     fn note_clock(&self, note: &ClockNote, after: Option<&ClockNote>) -> Result<bool, LedgerError> {
