@@ -191,11 +191,17 @@ pub const CORE_IDLE_CONNECTIONS_MAX: usize = 8192;
 /// The longest head (status line and headers) of an answer. Some hundred bytes are usual. Less than the input buffer, which has to hold it whole.
 pub const CORE_HEAD_BYTES_MAX: usize = 6 * 1024;
 
-/// What is read from the core at once. ureq's own 128 KiB would be gigabytes at 5,000 calls in flight.
+/// How much of an answer is looked at at once: a head has to fit.
 pub const CORE_INPUT_BUFFER_BYTES: usize = 8 * 1024;
 
-/// What is written to the core at once. The head of a request has to fit; a longer body takes several writes.
+/// How much of a request is composed at once: its head has to fit.
 pub const CORE_OUTPUT_BUFFER_BYTES: usize = 4 * 1024;
+
+/// Room for the body of a usual request or answer. A buffer that grows piece by piece leaves its pieces in the allocator's cache of its thread, and there is a thread for each call in flight.
+pub const CORE_BODY_BYTES_USUAL: usize = 1024;
+
+/// What is read from the core or written to it at once. Each call in flight holds this twice, ureq's own 128 KiB would be gigabytes at 5,000; one transfer's request and answer fit, a longer one takes several writes.
+pub const CORE_WIRE_BUFFER_BYTES: usize = 2 * 1024;
 
 /// How many addresses of one name are tried: as many as ureq takes.
 pub const CORE_ADDRESSES_MAX: usize = 16;

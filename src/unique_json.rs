@@ -18,6 +18,9 @@ impl<'de> Deserialize<'de> for UniqueObject {
     }
 }
 
+/// Room for the keys of a usual answer: a map that grows takes its memory twice.
+const KEYS_USUAL: usize = 8;
+
 struct Keys;
 
 impl<'de> Visitor<'de> for Keys {
@@ -28,7 +31,7 @@ impl<'de> Visitor<'de> for Keys {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<UniqueObject, A::Error> {
-        let mut object = Map::new();
+        let mut object = Map::with_capacity(KEYS_USUAL);
         while let Some((key, value)) = entries.next_entry::<String, Value>()? {
             if object.contains_key(&key) {
                 return Err(A::Error::custom(format_args!("the key {key:?} stands there twice")));

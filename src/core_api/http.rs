@@ -5,11 +5,11 @@
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
-use std::io::{ErrorKind, Read as _};
+use std::io::{self, ErrorKind, Read as _};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use serde_json::{Map, Value};
+use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use ureq::config::AutoHeaderValue;
 use ureq::http::{HeaderMap, Response, Version, header};
 use ureq::tls::{RootCerts, TlsConfig};
@@ -22,8 +22,8 @@ use super::{Core, Inquiry, Seen, Transfer};
 use crate::clock::Clock;
 use crate::guid::Guid;
 use crate::limits::{
-    CORE_ANSWER_BYTES_MAX, CORE_HEAD_BYTES_MAX, CORE_IDLE_CONNECTIONS_MAX, CORE_INPUT_BUFFER_BYTES,
-    CORE_OUTPUT_BUFFER_BYTES, SEEN_BYTES_MAX,
+    CORE_ANSWER_BYTES_MAX, CORE_BODY_BYTES_USUAL, CORE_HEAD_BYTES_MAX, CORE_IDLE_CONNECTIONS_MAX,
+    CORE_INPUT_BUFFER_BYTES, CORE_OUTPUT_BUFFER_BYTES, CORE_WIRE_BUFFER_BYTES, SEEN_BYTES_MAX,
 };
 use crate::one_piece::OnePiece;
 use crate::telegram::{Layout, Request};
@@ -188,13 +188,13 @@ impl HttpCore {
     fn listen(&self, response: Response<Body>, wire: &Wire) -> Heard {
         let status = response.status().as_u16();
         let framed = is_framed(response.version(), response.headers());
-        let mut body = response.into_body();
+        let body = response.into_body();
         if !Answer::is_listed(status) {
             return Heard::Other(Answer { status, framed, body: beginning(body) });
         }
-        match body.with_config().limit(CORE_ANSWER_BYTES_MAX).read_to_vec() {
+        match whole(body) {
             Ok(body) => Heard::Answer(Answer { status, framed, body }),
-            Err(e) => Heard::Silence(self.no_answer(&e, wire.call())),
+            Err(e) => Heard::Silence(self.no_answer(&e.into(), wire.call())),
         }
     }
 
@@ -314,7 +314,12 @@ impl HttpCore {
             lookup: Arc::clone(&self.lookup),
             wire: Arc::clone(&wire),
         };
-        let agent = Agent::with_parts(self.agent_config.clone(), OnePiece(dial), NoLookup);
+        let connector = OnePiece {
+            connector: dial,
+            input_bytes: CORE_INPUT_BUFFER_BYTES,
+            output_bytes: CORE_OUTPUT_BUFFER_BYTES,
+        };
+        let agent = Agent::with_parts(self.agent_config.clone(), connector, NoLookup);
         Line { agent, wire, idle_since: Duration::ZERO }
     }
 }
@@ -342,8 +347,8 @@ fn agent_config(config: &HttpCoreConfig) -> ureq::config::Config {
         .accept("application/json")
         .accept_encoding(AutoHeaderValue::None)
         .tls_config(TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build())
-        .input_buffer_size(CORE_INPUT_BUFFER_BYTES)
-        .output_buffer_size(CORE_OUTPUT_BUFFER_BYTES)
+        .input_buffer_size(CORE_WIRE_BUFFER_BYTES)
+        .output_buffer_size(CORE_WIRE_BUFFER_BYTES)
         .max_response_header_size(CORE_HEAD_BYTES_MAX)
         .max_idle_connections(usize::from(!config.idle_max.is_zero()))
         .max_idle_connections_per_host(1)
@@ -356,13 +361,26 @@ fn agent_config(config: &HttpCoreConfig) -> ureq::config::Config {
         .build()
 }
 
-/// `{"guid","tx_code"}` and the fields of the request, in the layout's order.
+/// `{"guid","tx_code"}` and the fields of the request, in the layout's order. The layout has no other fields of these two names.
+struct TransferJson<'a>(&'a Request);
+
+impl Serialize for TransferJson<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let TransferJson(request) = self;
+        let mut object = serializer.serialize_map(None)?;
+        object.serialize_entry("guid", request.guid().as_str())?;
+        object.serialize_entry("tx_code", request.tx_code())?;
+        for (name, value) in request.fields() {
+            object.serialize_entry(name, value)?;
+        }
+        object.end()
+    }
+}
+
 fn transfer_json(request: &Request) -> Vec<u8> {
-    let mut object = Map::new();
-    object.insert("guid".to_owned(), Value::from(request.guid().as_str()));
-    object.insert("tx_code".to_owned(), Value::from(request.tx_code()));
-    object.extend(request.fields().iter().map(|(name, value)| (name.clone(), value.clone())));
-    serde_json::to_vec(&object).expect("a map with text keys is JSON")
+    let mut json = Vec::with_capacity(CORE_BODY_BYTES_USUAL);
+    serde_json::to_writer(&mut json, &TransferJson(request)).expect("memory takes every JSON");
+    json
 }
 
 /// Everything but letters, digits, `-` and `_`: a `..` or a `/` must reach the core as a part of the GUID.
@@ -396,6 +414,12 @@ fn is_framed(version: Version, headers: &HeaderMap) -> bool {
 }
 
 /// What can be had of a body that is only looked at.
+fn whole(mut body: Body) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(CORE_BODY_BYTES_USUAL);
+    body.with_config().limit(CORE_ANSWER_BYTES_MAX).reader().read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
 fn beginning(body: Body) -> Vec<u8> {
     let mut start = Vec::new();
     let mut reader = body.into_reader().take(SEEN_BYTES_MAX as u64);

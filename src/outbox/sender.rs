@@ -56,7 +56,11 @@ impl HttpSender {
             .max_idle_connections(1)
             .max_idle_age(SEND_IDLE)
             .build();
-        let connector = OnePiece(DefaultConnector::default());
+        let connector = OnePiece {
+            connector: DefaultConnector::default(),
+            input_bytes: SEND_BUFFER_BYTES,
+            output_bytes: SEND_BUFFER_BYTES,
+        };
         let agent = Agent::with_parts(config, connector, DefaultResolver::default());
         Ok(HttpSender { url: url.to_owned(), agent })
     }

@@ -354,6 +354,32 @@ fn a_relay_out_of_files_answers_those_it_has_and_takes_others_when_there_are_fil
     assert!(calls.effects.values().all(|times| *times == 1), "{:?}", calls.effects);
 }
 
+/// Buffers, caches and stacks that a call keeps while it waits once came to gigabytes at some thousand calls; the caches fill with
+/// the rounds.
+#[test]
+fn five_hundred_calls_in_flight_cost_little_each() {
+    const CROWD: usize = 500;
+    let world = crate::support::relays::World::new();
+    let relay = world.process(&[]);
+    answers(&relay);
+    let before = relay.memory_kib();
+    let mut crowd: Vec<Channel> = (0..CROWD).map(|_| relay.at.connect()).collect();
+    let mut most = 0;
+    for round in 1..=4 {
+        for channel in &mut crowd {
+            channel.0.write_all(&Telegram::new("SLOW").bytes()).unwrap();
+        }
+        wait_until("all are in flight", || world.core.books().calls.len() == 1 + CROWD * round);
+        most = most.max(relay.memory_kib());
+        for channel in &mut crowd {
+            assert_eq!(code(&channel.read()), "0000");
+        }
+    }
+    let each = most.saturating_sub(before) / CROWD as u64;
+    println!("{CROWD} calls in flight: {each} KiB each");
+    assert!(each < 128, "{each} KiB each");
+}
+
 #[test]
 fn ten_thousand_idle_connections_cost_little_and_the_relay_still_answers() {
     const CROWD: usize = 10_000;

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use oncegate::clock::SystemClock;
 use oncegate::core_api::{Core, HttpCore, HttpCoreConfig};
+use oncegate::limits::CORE_WIRE_BUFFER_BYTES;
 use oncegate::telegram::{Layout, Request};
 
 use crate::support::calls::{self, told, told_inquiry};
@@ -598,15 +599,28 @@ fn a_connection_that_was_closed_or_that_said_more_is_not_used_again() {
 
 #[test]
 fn an_answer_with_another_behind_it_spoils_its_connection() {
-    let two_answers = [ok(GUID), http("422 Unprocessable", r#"{"code":"C051"}"#)].concat();
-    let core = ScriptedCore::start(vec![
-        vec![Step::Read, Step::Say(two_answers), Step::Hold],
-        says(ok(OTHER_GUID)),
-    ]);
-    let client = client(&core.url());
-    assert_eq!(told(&client.transfer(&request(GUID))), "done");
-    assert_eq!(told(&client.transfer(&request(OTHER_GUID))), "done");
-    assert_eq!((core.seen().requests.len(), core.seen().connections), (2, 2));
+    let refusal = http("422 Unprocessable", r#"{"code":"C051"}"#);
+    // Wherever the first one ends in what is read at once.
+    let longest = CORE_WIRE_BUFFER_BYTES + 1;
+    for bytes in [ok(GUID).len(), longest - refusal.len(), longest - 2, longest - 1, longest] {
+        let two_answers = [padded_ok(GUID, bytes), refusal.clone()].concat();
+        let core = ScriptedCore::start(vec![
+            vec![Step::Read, Step::Say(two_answers), Step::Hold],
+            says(ok(OTHER_GUID)),
+        ]);
+        let client = client(&core.url());
+        assert_eq!(told(&client.transfer(&request(GUID))), "done", "{bytes}");
+        assert_eq!(told(&client.transfer(&request(OTHER_GUID))), "done", "{bytes}");
+        assert_eq!((core.seen().requests.len(), core.seen().connections), (2, 2), "{bytes}");
+    }
+}
+
+/// A good answer of so many bytes.
+fn padded_ok(guid: &str, bytes: usize) -> Vec<u8> {
+    let json = answer_json(guid);
+    let padding = " ".repeat(bytes.saturating_sub(ok(guid).len()));
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}", json.len());
+    format!("{head}{padding}\r\n\r\n{json}").into_bytes()
 }
 
 #[test]
