@@ -7,6 +7,7 @@ mod clock_jumps;
 mod conformance;
 mod console;
 mod core_client;
+mod core_tls;
 mod crash;
 mod docs;
 mod http_server;

@@ -13,4 +13,5 @@ pub mod relays;
 pub mod scripted_core;
 pub mod skip;
 pub mod strace;
+pub mod tls_door;
 pub mod wait;
