@@ -26,13 +26,14 @@ struct House {
     state: Mutex<State>,
     /// How long a caller may have nothing to do before it ends.
     idle: Duration,
+    stack_bytes: usize,
 }
 
 #[derive(Default)]
 struct State {
     /// Telegrams that may need a caller.
     promised: usize,
-    /// Callers there are, idle or not. Never fewer than promised.
+    /// Callers there are or that are just being added, idle or not. Never fewer than promised.
     threads: usize,
     /// Where those wait that have nothing to do; the last one came last.
     idle: Vec<Arc<Slot<Work>>>,
@@ -42,13 +43,13 @@ struct State {
 
 impl Default for Callers {
     fn default() -> Callers {
-        Callers::idle_for(limits::CALLER_IDLE)
+        Callers::with(limits::CALLER_IDLE, limits::CALLER_STACK_BYTES)
     }
 }
 
 impl Callers {
-    fn idle_for(idle: Duration) -> Callers {
-        Callers(Some(Arc::new(House { state: Mutex::default(), idle })))
+    fn with(idle: Duration, stack_bytes: usize) -> Callers {
+        Callers(Some(Arc::new(House { state: Mutex::default(), idle, stack_bytes })))
     }
 
     /// No threads: whoever has to do with a telegram calls, too. For one who can wait.
@@ -88,13 +89,24 @@ impl Drop for Promise {
 impl House {
     fn promise(self: &Arc<House>) -> io::Result<()> {
         let mut state = self.state();
-        if state.promised == state.threads {
-            let house = Arc::clone(self);
-            let thread = thread::Builder::new().name("caller".to_owned());
-            thread.stack_size(limits::CALLER_STACK_BYTES).spawn(move || house.serve())?;
-            state.threads += 1;
-        }
         state.promised += 1;
+        if state.promised <= state.threads {
+            return Ok(());
+        }
+        state.threads += 1;
+        // Not with the lock in hand: a thread takes the system longer than anything here takes us.
+        drop(state);
+        self.add_thread().inspect_err(|_| {
+            let mut state = self.state();
+            state.threads -= 1;
+            state.promised -= 1;
+        })
+    }
+
+    fn add_thread(self: &Arc<House>) -> io::Result<()> {
+        let house = Arc::clone(self);
+        let thread = thread::Builder::new().name("caller".to_owned());
+        thread.stack_size(self.stack_bytes).spawn(move || house.serve())?;
         Ok(())
     }
 
@@ -200,6 +212,16 @@ mod tests {
     }
 
     #[test]
+    fn where_no_thread_can_be_had_nothing_is_promised_and_none_is_counted() {
+        let callers = Callers::with(limits::CALLER_IDLE, usize::MAX / 2);
+        for _ in 0..3 {
+            assert!(callers.promise().is_err());
+        }
+        let state = state(&callers);
+        assert_eq!((state.promised, state.threads), (0, 0));
+    }
+
+    #[test]
     fn a_caller_that_panics_works_on_and_its_promise_ends() {
         let callers = Callers::default();
         let (done, is_done) = mpsc::channel();
@@ -219,7 +241,7 @@ mod tests {
     /// Callers that end and telegrams that come cross each other all the time here; no work may be lost between them.
     #[test]
     fn who_has_nothing_to_do_ends_and_takes_no_work_along() {
-        let callers = Callers::idle_for(Duration::from_micros(50));
+        let callers = Callers::with(Duration::from_micros(50), limits::CALLER_STACK_BYTES);
         let (done, is_done) = mpsc::channel();
         for n in 0..2_000 {
             let done = done.clone();
