@@ -12,10 +12,23 @@ use ureq::unversioned::transport::{
 #[derive(Debug)]
 pub(crate) struct OnePiece<C> {
     pub connector: C,
+    pub sizes: Sizes,
+}
+
+/// The sizes of the buffers that ureq sees.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sizes {
     /// The longest head of an answer, and what ureq is shown of a body at once.
     pub input_bytes: usize,
     /// The longest head of a request, and what ureq writes of a body at once.
     pub output_bytes: usize,
+}
+
+impl Sizes {
+    /// Buffers that take no memory before they are used.
+    fn buffers(self) -> LazyBuffers {
+        LazyBuffers::new(self.input_bytes, self.output_bytes)
+    }
 }
 
 impl<C: Connector<()>> Connector<()> for OnePiece<C> {
@@ -27,9 +40,7 @@ impl<C: Connector<()>> Connector<()> for OnePiece<C> {
         chained: Option<()>,
     ) -> Result<Option<Kept<C::Out>>, ureq::Error> {
         let inner = self.connector.connect(details, chained)?;
-        let (input_bytes, output_bytes) = (self.input_bytes, self.output_bytes);
-        let buffers = LazyBuffers::new(input_bytes, output_bytes);
-        Ok(inner.map(|inner| Kept { inner, buffers, input_bytes, output_bytes, bytes: Vec::new() }))
+        Ok(inner.map(|inner| Kept::new(inner, self.sizes)))
     }
 }
 
@@ -37,14 +48,16 @@ impl<C: Connector<()>> Connector<()> for OnePiece<C> {
 #[derive(Debug)]
 pub(crate) struct Kept<T> {
     inner: T,
-    /// They take memory when they are first used.
+    sizes: Sizes,
     buffers: LazyBuffers,
-    input_bytes: usize,
-    output_bytes: usize,
     bytes: Vec<u8>,
 }
 
 impl<T: Transport> Kept<T> {
+    fn new(inner: T, sizes: Sizes) -> Kept<T> {
+        Kept { inner, sizes, buffers: sizes.buffers(), bytes: Vec::new() }
+    }
+
     fn leave(&mut self, timeout: NextTimeout) -> Result<(), ureq::Error> {
         let bytes = std::mem::take(&mut self.bytes);
         let mut left = &bytes[..];
@@ -61,7 +74,7 @@ impl<T: Transport> Kept<T> {
     /// Gives the memory of the buffers back, unless something in them is still to be read.
     fn let_go(&mut self) {
         if self.buffers.input().is_empty() {
-            self.buffers = LazyBuffers::new(self.input_bytes, self.output_bytes);
+            self.buffers = self.sizes.buffers();
         }
     }
 
@@ -84,10 +97,16 @@ impl<T: Transport> Transport for Kept<T> {
 
     fn transmit_output(&mut self, amount: usize, _: NextTimeout) -> Result<(), ureq::Error> {
         if self.bytes.is_empty() {
-            self.bytes.reserve(self.output_bytes);
+            self.bytes.reserve(self.sizes.output_bytes);
         }
         self.bytes.extend_from_slice(&self.buffers.output()[..amount]);
         Ok(())
+    }
+
+    /// Nothing is taken for an answer before the request has left.
+    fn maybe_await_input(&mut self, timeout: NextTimeout) -> Result<bool, ureq::Error> {
+        self.leave(timeout)?;
+        Ok(self.buffers.can_use_input() || self.await_input(timeout)?)
     }
 
     fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, ureq::Error> {
@@ -152,8 +171,7 @@ mod tests {
     fn kept(coming: &[u8]) -> Kept<Narrow> {
         let coming = coming.iter().copied().collect();
         let inner = Narrow { buffers: LazyBuffers::new(8, 8), left: Vec::new(), coming };
-        let buffers = LazyBuffers::new(20, 20);
-        Kept { inner, buffers, input_bytes: 20, output_bytes: 20, bytes: Vec::new() }
+        Kept::new(inner, Sizes { input_bytes: 20, output_bytes: 20 })
     }
 
     fn soon() -> NextTimeout {

@@ -25,7 +25,7 @@ use crate::limits::{
     CORE_ANSWER_BYTES_MAX, CORE_BODY_BYTES_USUAL, CORE_HEAD_BYTES_MAX, CORE_IDLE_CONNECTIONS_MAX,
     CORE_INPUT_BUFFER_BYTES, CORE_OUTPUT_BUFFER_BYTES, CORE_WIRE_BUFFER_BYTES, SEEN_BYTES_MAX,
 };
-use crate::one_piece::OnePiece;
+use crate::one_piece::{OnePiece, Sizes};
 use crate::telegram::{Layout, Request};
 
 /// How the core is called.
@@ -314,11 +314,9 @@ impl HttpCore {
             lookup: Arc::clone(&self.lookup),
             wire: Arc::clone(&wire),
         };
-        let connector = OnePiece {
-            connector: dial,
-            input_bytes: CORE_INPUT_BUFFER_BYTES,
-            output_bytes: CORE_OUTPUT_BUFFER_BYTES,
-        };
+        let sizes =
+            Sizes { input_bytes: CORE_INPUT_BUFFER_BYTES, output_bytes: CORE_OUTPUT_BUFFER_BYTES };
+        let connector = OnePiece { connector: dial, sizes };
         let agent = Agent::with_parts(self.agent_config.clone(), connector, NoLookup);
         Line { agent, wire, idle_since: Duration::ZERO }
     }
@@ -413,13 +411,14 @@ fn is_framed(version: Version, headers: &HeaderMap) -> bool {
     }
 }
 
-/// What can be had of a body that is only looked at.
+/// The body of an answer that can be definite.
 fn whole(mut body: Body) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(CORE_BODY_BYTES_USUAL);
     body.with_config().limit(CORE_ANSWER_BYTES_MAX).reader().read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
+/// What can be had of a body that is only looked at.
 fn beginning(body: Body) -> Vec<u8> {
     let mut start = Vec::new();
     let mut reader = body.into_reader().take(SEEN_BYTES_MAX as u64);

@@ -13,7 +13,7 @@ use ureq::unversioned::transport::DefaultConnector;
 use super::event::{exactly, parse_object};
 use super::{Event, OutboxError};
 use crate::limits::{ACK_BYTES_MAX, SEND_BUFFER_BYTES, SEND_IDLE, SEND_TIMEOUT_S_MAX};
-use crate::one_piece::OnePiece;
+use crate::one_piece::{OnePiece, Sizes};
 
 /// Sends one event: POSTs it as JSON to `url` and returns true, only for status 200 and a body of at most 1024 bytes that is a JSON
 /// object with exactly `id`, the event's, and `accepted`, true. No proxy, no redirect. `timeout_s` (seconds, over 0, at most 5) bounds
@@ -56,11 +56,8 @@ impl HttpSender {
             .max_idle_connections(1)
             .max_idle_age(SEND_IDLE)
             .build();
-        let connector = OnePiece {
-            connector: DefaultConnector::default(),
-            input_bytes: SEND_BUFFER_BYTES,
-            output_bytes: SEND_BUFFER_BYTES,
-        };
+        let sizes = Sizes { input_bytes: SEND_BUFFER_BYTES, output_bytes: SEND_BUFFER_BYTES };
+        let connector = OnePiece { connector: DefaultConnector::default(), sizes };
         let agent = Agent::with_parts(config, connector, DefaultResolver::default());
         Ok(HttpSender { url: url.to_owned(), agent })
     }
