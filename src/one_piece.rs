@@ -141,6 +141,8 @@ mod tests {
         buffers: LazyBuffers,
         left: Vec<Vec<u8>>,
         coming: VecDeque<u8>,
+        /// Nothing comes, and nobody hangs up.
+        silent: bool,
     }
 
     impl Transport for Narrow {
@@ -153,7 +155,10 @@ mod tests {
             Ok(())
         }
 
-        fn await_input(&mut self, _: NextTimeout) -> Result<bool, ureq::Error> {
+        fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, ureq::Error> {
+            if self.silent {
+                return Err(ureq::Error::Timeout(timeout.reason));
+            }
             let room = self.buffers.input_append_buf();
             let come = room.len().min(self.coming.len());
             for (room, byte) in room.iter_mut().zip(self.coming.drain(..come)) {
@@ -170,7 +175,8 @@ mod tests {
 
     fn kept(coming: &[u8]) -> Kept<Narrow> {
         let coming = coming.iter().copied().collect();
-        let inner = Narrow { buffers: LazyBuffers::new(8, 8), left: Vec::new(), coming };
+        let buffers = LazyBuffers::new(8, 8);
+        let inner = Narrow { buffers, left: Vec::new(), coming, silent: false };
         Kept::new(inner, Sizes { input_bytes: 20, output_bytes: 20 })
     }
 
@@ -225,5 +231,24 @@ mod tests {
         kept.buffers().input_consume(20);
         assert!(!kept.inner.buffers().input().is_empty(), "the last piece was too long");
         assert!(!kept.is_open());
+    }
+
+    /// Thousands wait at once, and as many are put aside.
+    #[test]
+    fn who_waits_and_who_is_put_aside_holds_no_buffers() {
+        let held = |kept: &Kept<Narrow>| format!("{:?}", (&kept.buffers, &kept.bytes));
+        let mut kept = kept(b"answer");
+        let nothing = held(&kept);
+        kept.inner.silent = true;
+        write(&mut kept, b"request");
+        assert_ne!(held(&kept), nothing);
+        assert!(kept.maybe_await_input(soon()).is_err());
+        assert_eq!(held(&kept), nothing, "while it waits");
+        kept.inner.silent = false;
+        assert!(kept.maybe_await_input(soon()).expect("an answer"));
+        kept.buffers().input_consume(6);
+        assert_ne!(held(&kept), nothing);
+        assert!(kept.is_open());
+        assert_eq!(held(&kept), nothing, "put aside");
     }
 }

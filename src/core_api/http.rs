@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
-use std::io::{self, ErrorKind, Read as _};
+use std::io::{ErrorKind, Read as _};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -194,7 +194,7 @@ impl HttpCore {
         }
         match whole(body) {
             Ok(body) => Heard::Answer(Answer { status, framed, body }),
-            Err(e) => Heard::Silence(self.no_answer(&e.into(), wire.call())),
+            Err(e) => Heard::Silence(self.no_answer(&e, wire.call())),
         }
     }
 
@@ -412,7 +412,7 @@ fn is_framed(version: Version, headers: &HeaderMap) -> bool {
 }
 
 /// The body of an answer that can be definite.
-fn whole(mut body: Body) -> io::Result<Vec<u8>> {
+fn whole(mut body: Body) -> Result<Vec<u8>, Error> {
     let mut bytes = Vec::with_capacity(CORE_BODY_BYTES_USUAL);
     body.with_config().limit(CORE_ANSWER_BYTES_MAX).reader().read_to_end(&mut bytes)?;
     Ok(bytes)

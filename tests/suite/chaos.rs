@@ -354,8 +354,8 @@ fn a_relay_out_of_files_answers_those_it_has_and_takes_others_when_there_are_fil
     assert!(calls.effects.values().all(|times| *times == 1), "{:?}", calls.effects);
 }
 
-/// Buffers, caches and stacks that a call keeps while it waits once came to gigabytes at some thousand calls; the caches fill with
-/// the rounds.
+/// What a call keeps while it waits counts thousands of times: ureq's usual buffers alone would be more than is allowed here. Caches
+/// fill with the rounds.
 #[test]
 fn five_hundred_calls_in_flight_cost_little_each() {
     const CROWD: usize = 500;

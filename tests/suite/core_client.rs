@@ -10,7 +10,7 @@ use oncegate::core_api::{Core, HttpCore, HttpCoreConfig};
 use oncegate::limits::CORE_WIRE_BUFFER_BYTES;
 use oncegate::telegram::{Layout, Request};
 
-use crate::support::calls::{self, told, told_inquiry};
+use crate::support::calls::{self, answer_json, http, told, told_inquiry};
 use crate::support::hand_clock::HandClock;
 use crate::support::scripted_core::{ScriptedCore, Step};
 
@@ -38,16 +38,6 @@ fn config(url: &str) -> HttpCoreConfig {
 
 fn client(url: &str) -> HttpCore {
     HttpCore::new(config(url)).expect("a core")
-}
-
-fn answer_json(guid: &str) -> String {
-    format!(
-        r#"{{"guid":"{guid}","core_tx_id":"T0000000000001","posted_dtm":"20261129093015","bal_sign":"+","balance":2350000,"status":"C"}}"#
-    )
-}
-
-fn http(status: &str, body: &str) -> Vec<u8> {
-    format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
 }
 
 fn ok(guid: &str) -> Vec<u8> {

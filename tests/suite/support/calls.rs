@@ -1,4 +1,4 @@
-//! Requests to a core, and outcomes as one line.
+//! Requests to a core, its answers, and outcomes as one line.
 
 use oncegate::core_api::{Inquiry, Transfer};
 use oncegate::telegram::{Layout, Request};
@@ -13,6 +13,18 @@ pub fn request(guid: &str, memo: &str) -> Request {
         format!("{:16}{:16}{:013}{memo:20}{:15}", "110123456789", "3020987654321", 150_000, "");
     let telegram = header + &body;
     Layout::std128().decode_request(telegram.as_bytes()).expect("a request")
+}
+
+/// A good answer to it.
+pub fn answer_json(guid: &str) -> String {
+    format!(
+        r#"{{"guid":"{guid}","core_tx_id":"T0000000000001","posted_dtm":"20261129093015","bal_sign":"+","balance":2350000,"status":"C"}}"#
+    )
+}
+
+/// An answer over HTTP.
+pub fn http(status: &str, body: &str) -> Vec<u8> {
+    format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
 }
 
 /// An outcome as one line; the encoded body of an answer is the codec's affair.

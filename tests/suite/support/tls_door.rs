@@ -77,13 +77,12 @@ fn certified(name: &str) -> (Arc<ServerConfig>, String) {
 }
 
 fn pass(
-    inside: TcpStream,
+    mut inside: TcpStream,
     config: Arc<ServerConfig>,
     core: SocketAddr,
     handshakes: &AtomicUsize,
 ) -> std::io::Result<()> {
     let mut tls = ServerConnection::new(config).expect("a configuration");
-    let mut inside = inside;
     while tls.is_handshaking() {
         tls.complete_io(&mut inside)?;
     }
